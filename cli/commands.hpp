@@ -8,6 +8,7 @@
 
 #include "cli/console.hpp"
 #include "core/generate/sampling.hpp"
+#include "core/handover/plan_import.hpp"
 
 namespace lockstep {
 
@@ -175,7 +176,10 @@ struct WeightsArguments {
   std::vector<std::string> set;  // of a handover
   std::string dtype;             // of exported tensors; empty: that of the checkpoint
   double shard_gb = 5;           // most of a file, in GB of 10^9 bytes
+  PlanOptions plan;              // of an imported plan
+  bool json = false;             // likewise
 };
+int import_plan_command(const WeightsArguments& arguments, const Console& console);
 int import_command(const WeightsArguments& arguments, const Console& console);
 int export_command(const WeightsArguments& arguments, const Console& console);
 int handover_command(const WeightsArguments& arguments, const Console& console);

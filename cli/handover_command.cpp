@@ -1,10 +1,66 @@
-// lockstep export torchtitan|megatron|deepspeed: the plan of a scenario, for another trainer.
+// lockstep export torchtitan|megatron|deepspeed: the plan of a scenario, for another trainer; and
+// lockstep import, the other way round.
+#include <nlohmann/json.hpp>
+
 #include "cli/commands.hpp"
+#include "core/base/read_file.hpp"
 #include "core/handover/handover.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
+
+namespace {
+
+/// The names on lines of their own would be a page.
+std::string joined_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+int import_plan_command(const WeightsArguments& arguments, const Console& console) {
+  constexpr std::int64_t kLongestPlan = 16 << 20;
+  const Result<std::string> text = read_file(arguments.from, kLongestPlan);
+  if (!text) return report_error(console, text.error());
+  const Trainer trainer = arguments.layout == "torchtitan" ? Trainer::Torchtitan
+                          : arguments.layout == "megatron" ? Trainer::Megatron
+                                                           : Trainer::DeepSpeed;
+  const Result<PlanImport> plan = import_plan(trainer, *text, arguments.from, arguments.plan);
+  if (!plan) return report_error(console, plan.error());
+  if (arguments.json) {
+    console.out << nlohmann::ordered_json{{"scenario", plan->text},
+                                          {"taken", plan->taken},
+                                          {"assumed", plan->assumed},
+                                          {"without_effect", plan->without_effect},
+                                          {"lost", plan->lost}}
+                       .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+                << "\n";
+  } else if (arguments.out.empty()) {
+    console.out << plan->text;
+  }
+  const std::string name = arguments.out.empty() ? "scenario.toml" : arguments.out;
+  if (!arguments.out.empty()) {
+    if (const auto written = write_file(arguments.out, plan->text); !written) {
+      return report_error(console, written.error());
+    }
+  }
+  if (!arguments.json) {
+    for (const std::string& taken : plan->taken) report_note(console, "taken: " + taken);
+    for (const std::string& assumed : plan->assumed) report_note(console, "assumed: " + assumed);
+    if (!plan->without_effect.empty()) {
+      report_note(console, "without effect on a plan: " + joined_names(plan->without_effect));
+    }
+    for (const std::string& lost : plan->lost) report_note(console, "not taken: " + lost);
+  }
+  // What the file says may be what a scenario refuses, which the user should know now.
+  const LoadedScenario loaded = parse_scenario(plan->text, name, {});
+  if (!loaded.ok()) return report_errors(console, loaded.errors);
+  report_warnings(console, loaded.warnings);
+  return 0;
+}
 
 int handover_command(const WeightsArguments& arguments, const Console& console) {
   const LoadedScenario loaded = load_scenario(arguments.from, arguments.set);

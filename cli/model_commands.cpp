@@ -17,9 +17,13 @@ void ModelCommands::add_to(CLI::App& app, std::function<int()>& command) {
   CLI::App* sub = add("sample", "continue a text with a trained model");
   add_sample(sub);
   runs(sub, [this] { return sample_command(sample_, console_); });
-  sub = add("import", "a run folder from weights of Hugging Face's transformers");
+  sub = add("import",
+            "a run folder from Hugging Face's weights, or a scenario from another trainer's");
   add_import(sub);
-  runs(sub, [this] { return import_command(weights_, console_); });
+  runs(sub, [this] {
+    return weights_.layout == "hf" ? import_command(weights_, console_)
+                                   : import_plan_command(weights_, console_);
+  });
   sub = add("export", "weights for Hugging Face's transformers, or a plan for another trainer");
   add_export(sub);
   runs(sub, [this] {
@@ -64,13 +68,31 @@ void ModelCommands::add_sample(CLI::App* sub) {
 }
 
 void ModelCommands::add_import(CLI::App* sub) {
-  sub->add_option("layout", weights_.layout, "whose layout: hf")
+  std::vector<std::string> layouts = {"hf"};
+  layouts.insert(layouts.end(), std::begin(kTrainers), std::end(kTrainers));
+  sub->add_option("layout", weights_.layout,
+                  "hf: weights of Hugging Face's transformers; otherwise that trainer's "
+                  "configuration, which becomes a scenario")
       ->required()
-      ->check(CLI::IsMember({"hf"}));
-  sub->add_option("from", weights_.from, "folder with config.json and safetensors")
+      ->check(CLI::IsMember(layouts));
+  sub->add_option("from", weights_.from,
+                  "hf: folder with config.json and safetensors; otherwise TOML of torchtitan, JSON "
+                  "of DeepSpeed, or a script with Megatron-LM's arguments")
       ->required()
-      ->type_name("FOLDER");
-  sub->add_option("--out", weights_.out, "run folder to make")->required()->type_name("RUN");
+      ->type_name("FOLDER|FILE");
+  sub->add_option("--out", weights_.out, "hf: run folder to make; otherwise file, or the terminal")
+      ->type_name("PATH");
+  sub->add_option("--model", weights_.plan.model,
+                  "of a plan: a preset or a config.json, in the place of the file's model");
+  sub->add_option("--cluster", weights_.plan.cluster, "of a plan: a preset, or a profile (.toml)")
+      ->capture_default_str();
+  sub->add_option("--nodes", weights_.plan.nodes, "of a plan: nodes of the cluster")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N");
+  sub->add_option("--seq-len", weights_.plan.seq_len, "of a plan: tokens of a sequence")
+      ->check(CLI::Range(1, 1 << 30))
+      ->type_name("N");
+  sub->add_flag("--json", weights_.json, "of a plan: print scenario and account as JSON");
 }
 
 void ModelCommands::add_export(CLI::App* sub) {

@@ -68,6 +68,14 @@ Result<ModelSource> open_model(const std::string& path, const std::string& token
     if (auto sized = check_sizes(source.model, (folder / "config.json").string()); !sized) {
       return sized.error();
     }
+    if (!source.model.simulated_only.empty()) {
+      return Error{ErrorKind::Unsupported,
+                   path +
+                       ": the model can be simulated (model.hf_config), and its weights have no "
+                       "use here: Lockstep lacks " +
+                       source.model.simulated_only,
+                   std::nullopt};
+    }
     for (const std::string& warning : config->warnings) source.warnings.push_back(invalid(warning));
     limit_to_window(config->sliding_window, source);
     auto weights = open_hf_weights(path, source.model, source.dtype);

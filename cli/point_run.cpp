@@ -59,7 +59,8 @@ Subject subject_of(const Scenario& scenario) {
           validation,
           scenario.training.on_nonfinite,
           {scenario.training.skip_loss_zscore, scenario.training.skip_grad_zscore},
-          print_scenario(scenario)};
+          print_scenario(scenario),
+          scenario.model.simulated_only};
 }
 
 PointRun::PointRun(const RunArguments& arguments, const Console& console, const Subject& subject,
@@ -90,6 +91,14 @@ Result<PointOutcome> PointRun::run() {
   Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
   if (!backend) return backend.error();
   simulated_ = (*backend)->name() == "sim";
+  if (const std::string& lacking = subject_.model_lacks; !simulated_ && !lacking.empty()) {
+    return Error{ErrorKind::Unsupported,
+                 "--backend " + arguments_.backend +
+                     ": the model can be simulated, and not trained: "
+                     "Lockstep lacks " +
+                     lacking + " (model.simulated_only)",
+                 std::nullopt};
+  }
   if (const auto same = agree_on_subject(*program); !same) return same.error();
   if (const auto claimed = claim_folder(); !claimed) return claimed.error();
   if (const auto resumed = load_state(); !resumed) return resumed.error();

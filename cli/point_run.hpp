@@ -30,7 +30,8 @@ struct Subject {
   ValidationSpec validation;  // with the path of its data
   NonFinite on_nonfinite = NonFinite::Stop;
   SpikeLimits spikes;
-  std::string scenario;  // resolved text; empty if there is none
+  std::string scenario;     // resolved text; empty if there is none
+  std::string model_lacks;  // ModelSpec::simulated_only
 };
 
 /// The subject of a scenario, which must outlive it.

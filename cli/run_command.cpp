@@ -15,6 +15,8 @@
 #include "cli/program_file.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/expectations.hpp"
+#include "core/base/read_file.hpp"
+#include "core/handover/plan_import.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/plan/remedies.hpp"
 #include "core/run/watch.hpp"
@@ -158,7 +160,28 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
   return outcome;
 }
 
+/// Says how a configuration of another trainer becomes a scenario, if the file is one.
+std::optional<Error> foreign_plan(const std::string& path) {
+  constexpr std::int64_t kLongestPlan = 16 << 20;
+  const Result<std::string> text = read_file(path, kLongestPlan);
+  if (!text) return std::nullopt;
+  const std::optional<Trainer> trainer = recognize_plan(*text, path);
+  if (!trainer) {
+    if (!path.ends_with(".json")) return std::nullopt;
+    return invalid(path +
+                   " is JSON, and a scenario is TOML: a model's config.json is named in it, "
+                   "[model] hf_config = \"" +
+                   path + "\"");
+  }
+  const bool asks = *trainer == Trainer::DeepSpeed;
+  return invalid(path + " is a configuration of " + std::string(spoken_name(*trainer)) +
+                 "; this makes a scenario of it, and says what it cannot take: lockstep import " +
+                 std::string(command_name(*trainer)) + " " + path +
+                 (asks ? " --model PRESET|config.json" : "") + " --out scenario.toml");
+}
+
 RunOutcome run_file(const RunArguments& arguments, const Console& console, Process& process) {
+  if (const std::optional<Error> foreign = foreign_plan(arguments.scenario)) return {{*foreign}};
   const bool program = is_program_file(arguments.scenario);
   return program ? run_program(arguments, console, process)
                  : run_points(arguments, console, process);

@@ -154,6 +154,9 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
 }  // namespace
 
 int import_command(const WeightsArguments& arguments, const Console& console) {
+  if (arguments.out.empty()) {
+    return report_error(console, invalid("import hf needs --out, the run folder to make"));
+  }
   const auto done = import_model(arguments, console);
   return done ? 0 : report_error(console, done.error());
 }

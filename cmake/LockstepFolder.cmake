@@ -24,7 +24,10 @@ function(lockstep_folder folder)
   endforeach()
   target_link_libraries(lockstep_${name} ${scope} ${ARG_EXTERNAL})
   if(sources)
-    set_target_properties(lockstep_${name} PROPERTIES UNITY_BUILD ${LOCKSTEP_QUICK_BUILD})
+    # Position-independent and hidden, so that the same objects make the executables and the shared
+    # library of api/, which exports its own names only; hidden, they are as fast as others.
+    set_target_properties(lockstep_${name} PROPERTIES UNITY_BUILD ${LOCKSTEP_QUICK_BUILD}
+      POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_FOLDERS lockstep_${name})
 endfunction()

@@ -1,7 +1,11 @@
 #include "core/handover/words.hpp"
+#include "core/spec/foreign_names.hpp"
 
 namespace lockstep {
 namespace {
+
+/// What Megatron-LM calls a key of ours.
+std::string named(std::string_view key) { return std::string(name_for(Trainer::Megatron, key)); }
 
 /// Arguments, one a line, so that the text can be given as "$(< FILE)".
 class Arguments {
@@ -23,19 +27,20 @@ class Arguments {
 
 void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid) {
   const ModelSpec& m = s.model;
-  a.set("num-layers", m.layers);
-  a.set("hidden-size", m.hidden);
-  a.set("ffn-hidden-size", m.ffn_hidden);
-  a.set("num-attention-heads", m.heads);
-  a.set("kv-channels", m.head_dim);
+  a.set(named("model.layers"), m.layers);
+  a.set(named("model.hidden"), m.hidden);
+  a.set(named("model.ffn_hidden"), m.ffn_hidden);
+  a.set(named("model.heads"), m.heads);
+  a.set(named("model.head_dim"), m.head_dim);
   if (m.kv_heads != m.heads) {
     a.flag("group-query-attention");
-    a.set("num-query-groups", m.kv_heads);
+    a.set(named("model.kv_heads"), m.kv_heads);
   }
-  a.set("seq-length", s.training.seq_len);
-  a.set("max-position-embeddings", std::max<std::int64_t>(m.max_seq_len, s.training.seq_len));
-  a.set("vocab-size", m.vocab);
-  a.number("norm-epsilon", m.norm_eps);
+  a.set(named("training.seq_len"), s.training.seq_len);
+  a.set(named("model.max_seq_len"), std::max<std::int64_t>(m.max_seq_len, s.training.seq_len));
+  a.set(named("model.vocab"), m.vocab);
+  a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree, which divides it
+  a.number(named("model.norm_eps"), m.norm_eps);
   a.number("attention-dropout", 0);
   a.number("hidden-dropout", 0);
   if (m.architecture == Architecture::Llama) {
@@ -43,12 +48,13 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
     a.flag("swiglu");
     a.flag("disable-bias-linear");
     a.set("position-embedding-type", "rope");
-    a.set("rotary-base", static_cast<std::int64_t>(m.rope_theta));
-    a.flag_if(m.qkv_bias, "add-qkv-bias");
+    a.set(named("model.rope_theta"), static_cast<std::int64_t>(m.rope_theta));
+    a.flag_if(m.qkv_bias, named("model.qkv_bias"));
+    a.flag_if(m.qk_norm, named("model.qk_norm"));
     const bool llama3 = m.rope_scaling.factor != 1 && m.rope_scaling.original_length > 0;
     if (llama3) {
       a.flag("use-rope-scaling");
-      a.number("rope-scaling-factor", m.rope_scaling.factor);
+      a.number(named("model.rope_factor"), m.rope_scaling.factor);
     }
     leave_unsaid(unsaid, m.rope_scaling.factor != 1 && !llama3,
                  "model.rope_factor: its linear scaling is --rotary-seq-len-interpolation-factor, "
@@ -56,15 +62,15 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   } else {
     a.set("position-embedding-type", "learned_absolute");
   }
-  a.flag_if(!m.tied_embeddings, "untie-embeddings-and-output-weights");
+  a.flag_if(!m.tied_embeddings, named("model.tied_embeddings"));
   if (m.experts == 0) return;
-  a.set("num-experts", m.experts);
-  a.set("moe-router-topk", m.experts_per_token);
-  a.set("moe-layer-freq", m.expert_period);
-  if (m.capacity_factor > 0) a.number("moe-expert-capacity-factor", m.capacity_factor);
+  a.set(named("model.experts"), m.experts);
+  a.set(named("model.experts_per_token"), m.experts_per_token);
+  a.set(named("model.expert_period"), m.expert_period);
+  if (m.capacity_factor > 0) a.number(named("model.capacity_factor"), m.capacity_factor);
   if (m.router_aux_loss_coef > 0) {
     a.set("moe-router-load-balancing-type", "aux_loss");
-    a.number("moe-aux-loss-coeff", m.router_aux_loss_coef);
+    a.number(named("model.router_aux_loss_coef"), m.router_aux_loss_coef);
   } else {
     a.set("moe-router-load-balancing-type", "none");
   }
@@ -72,14 +78,15 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
 
 void say_pipeline(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid) {
   const StrategySpec& p = s.strategy;
-  a.set("pipeline-model-parallel-size", p.pipeline_parallel_degree);
+  a.set(named("parallelism.pipeline_parallel_degree"), p.pipeline_parallel_degree);
   if (p.pipeline_parallel_degree == 1) return;
   const std::int64_t stages = p.num_stages();
   const bool interleaved = p.pipeline_parallel_schedule == PipelineSchedule::Interleaved1F1B;
   if (interleaved) {
-    a.set("num-virtual-stages-per-pipeline-rank", p.pipeline_parallel_virtual_stages);
+    a.set(named("parallelism.pipeline_parallel_virtual_stages"),
+          p.pipeline_parallel_virtual_stages);
     if (p.pipeline_parallel_microbatch_group_size > 0) {
-      a.set("microbatch-group-size-per-virtual-pipeline-stage",
+      a.set(named("parallelism.pipeline_parallel_microbatch_group_size"),
             p.pipeline_parallel_microbatch_group_size);
     }
   }
@@ -91,7 +98,7 @@ void say_pipeline(const Scenario& s, Arguments& a, std::vector<std::string>& uns
                "parallelism.pipeline_parallel_schedule_csv: it takes no schedule from a file");
   const std::vector<int>& blocks = p.pipeline_parallel_layers_per_stage;
   if (!blocks.empty() && stages == p.pipeline_parallel_degree) {
-    a.set("decoder-first-pipeline-num-layers", blocks.front());
+    a.set(named("parallelism.pipeline_parallel_layers_per_stage"), blocks.front());
     a.set("decoder-last-pipeline-num-layers", blocks.back());
     bool even = true;
     for (std::size_t i = 2; i + 1 < blocks.size(); ++i) even = even && blocks[i] == blocks[1];
@@ -110,17 +117,18 @@ void say_data_parallel(const Scenario& s, Arguments& a, std::vector<std::string>
   if (shards && p.zero_stage == 1) a.flag("use-distributed-optimizer");
   if (shards && p.zero_stage >= 2) {
     a.flag("use-megatron-fsdp");
-    a.set("data-parallel-sharding-strategy",
+    a.set(named("parallelism.zero_stage"),
           p.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
     a.flag("use-distributed-optimizer");
     a.set("ckpt-format", "fsdp_dtensor");
   }
   const bool hybrid = shards && p.zero_stage >= 1 && p.data_parallel_replicate_degree > 1;
-  if (hybrid) a.set("num-distributed-optimizer-instances", p.data_parallel_replicate_degree);
-  a.flag_if(p.overlap_grad_reduce, "overlap-grad-reduce");
+  if (hybrid)
+    a.set(named("parallelism.data_parallel_replicate_degree"), p.data_parallel_replicate_degree);
+  a.flag_if(p.overlap_grad_reduce, named("parallelism.overlap_grad_reduce"));
   a.flag_if(shards && ((p.zero_stage <= 2 && p.overlap_param_gather) || p.zero_stage == 3),
-            "overlap-param-gather");
-  a.flag_if(p.offload == Offload::Optimizer, "optimizer-cpu-offload");
+            named("parallelism.overlap_param_gather"));
+  a.flag_if(p.offload == Offload::Optimizer, named("parallelism.offload"));
   leave_unsaid(unsaid, p.offload == Offload::Parameters,
                "parallelism.offload = \"parameters\": it keeps parameters on the device");
   leave_unsaid(unsaid, p.reshards_to_fewer() || p.fsdp_persistence_threshold > 0,
@@ -134,48 +142,58 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
   Arguments a;
   say_model(s, a, h.unsaid);
-  a.set("tensor-model-parallel-size", p.tensor_parallel_degree);
-  a.flag_if(p.sequence_parallel(), "sequence-parallel");
+  a.set(named("parallelism.tensor_parallel_degree"), p.tensor_parallel_degree);
+  a.flag_if(p.sequence_parallel(), named("parallelism.enable_sequence_parallel"));
   say_pipeline(s, a, h.unsaid);
-  a.set("context-parallel-size", p.context_parallel_degree);
+  a.set(named("parallelism.context_parallel_degree"), p.context_parallel_degree);
   if (p.context_parallel_degree > 1) {
-    a.set("cp-comm-type", p.gathers_keys() ? "all_gather" : "a2a");
+    a.set(named("parallelism.context_parallel_method"), p.gathers_keys() ? "all_gather" : "a2a");
   }
   if (s.model.experts > 0) {
-    a.set("expert-model-parallel-size", p.expert_parallel_degree);
-    a.set("expert-tensor-parallel-size", p.expert_parallel_folding ? 1 : p.tensor_parallel_degree);
+    a.set(named("parallelism.expert_parallel_degree"), p.expert_parallel_degree);
+    a.set(named("parallelism.expert_parallel_folding"),
+          p.expert_parallel_folding ? 1 : p.tensor_parallel_degree);
   }
   say_data_parallel(s, a, h.unsaid);
 
-  a.set("micro-batch-size", s.microbatch_size());
-  a.set("global-batch-size", s.global_batch_size());
-  a.set("train-iters", t.steps);
-  a.set("seed", static_cast<std::int64_t>(t.seed));
-  a.number("clip-grad", t.max_norm);
-  a.flag_if(t.param_dtype() == DType::BF16, "bf16");
+  a.set(named("training.local_batch_size"), s.microbatch_size());
+  a.set(named("training.global_batch_size"), s.global_batch_size());
+  a.set(named("training.steps"), t.steps);
+  a.set(named("training.seed"), static_cast<std::int64_t>(t.seed));
+  a.number(named("training.max_norm"), t.max_norm);
+  a.flag_if(t.param_dtype() == DType::BF16, named("training.mixed_precision_param"));
   a.flag_if(t.param_dtype() == DType::F16, "fp16");
   a.flag_if(t.param_dtype() == DType::BF16 && t.reduce_dtype() == DType::F32,
-            "accumulate-allreduce-grads-in-fp32");
+            named("training.mixed_precision_reduce"));
   leave_unsaid(h.unsaid, t.dtype != DType::F32, "training.dtype: its optimizer keeps float32");
+  leave_unsaid(h.unsaid, p.pipeline_parallel_degree > 1 && s.accumulation_steps() > 1,
+               "parallelism.pipeline_parallel_microbatches: all microbatches of a step pass its "
+               "pipeline in one flush, and here in " +
+                   std::to_string(s.accumulation_steps()));
+  leave_unsaid(
+      h.unsaid,
+      s.optimizer.weight_decay_on == DecayedParameters::All && s.optimizer.weight_decay > 0,
+      "optimizer.weight_decay_on = \"all\": its weight decay leaves out norms and biases");
 
-  a.set("optimizer", s.optimizer.name == OptimizerKind::Sgd ? "sgd" : "adam");
-  a.number("lr", s.optimizer.lr);
-  a.number("min-lr", s.optimizer.lr * s.lr_scheduler.min_lr_factor);
-  a.number("weight-decay", s.optimizer.weight_decay);
+  a.set(named("optimizer.name"), s.optimizer.name == OptimizerKind::Sgd ? "sgd" : "adam");
+  a.number(named("optimizer.lr"), s.optimizer.lr);
+  a.number(named("lr_scheduler.min_lr_factor"), s.optimizer.lr * s.lr_scheduler.min_lr_factor);
+  a.number(named("optimizer.weight_decay"), s.optimizer.weight_decay);
   if (s.optimizer.name == OptimizerKind::Sgd) {
-    a.number("sgd-momentum", s.optimizer.momentum);
+    a.number(named("optimizer.momentum"), s.optimizer.momentum);
   } else {
-    a.number("adam-beta1", s.optimizer.beta1);
-    a.number("adam-beta2", s.optimizer.beta2);
-    a.number("adam-eps", s.optimizer.eps);
+    a.number(named("optimizer.beta1"), s.optimizer.beta1);
+    a.number(named("optimizer.beta2"), s.optimizer.beta2);
+    a.number(named("optimizer.eps"), s.optimizer.eps);
   }
   const LrSchedulerSpec& schedule = s.lr_scheduler;
-  a.set("lr-warmup-iters", schedule.warmup_steps);
+  a.set(named("lr_scheduler.warmup_steps"), schedule.warmup_steps);
   if (schedule.decay_ratio == 0) {
-    a.set("lr-decay-style", "constant");
+    a.set(named("lr_scheduler.decay_type"), "constant");
   } else {
-    a.set("lr-decay-style", schedule.decay_type == DecayType::Cosine ? "cosine" : "linear");
-    a.set("lr-decay-iters", t.steps);
+    a.set(named("lr_scheduler.decay_type"),
+          schedule.decay_type == DecayType::Cosine ? "cosine" : "linear");
+    a.set(named("lr_scheduler.decay_ratio"), t.steps);
     leave_unsaid(h.unsaid, schedule.decay_ratio < 1,
                  "[lr_scheduler]: it decays from the warm-up on, linearly or as a cosine; a part "
                  "that stays constant is --lr-decay-style WSD");
@@ -183,24 +201,25 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
 
   const ActivationCheckpointSpec& recompute = s.activation_checkpoint;
   if (recompute.mode == ActivationCheckpoint::Full) {
-    a.set("recompute-granularity", "full");
+    a.set(named("activation_checkpoint.mode"), "full");
     a.set("recompute-method", "uniform");
     a.set("recompute-num-layers", 1);
   } else if (recompute.mode == ActivationCheckpoint::Selective) {
     const std::string& option = recompute.selective_ac_option;
-    a.set("recompute-granularity", "selective");
-    a.set("recompute-modules", option == "attention"    ? "core_attn"
-                               : option == "norm"       ? "layernorm"
-                               : option == "activation" ? "mlp"
-                                                        : "layernorm mlp");
+    a.set(named("activation_checkpoint.mode"), "selective");
+    a.set(named("activation_checkpoint.selective_ac_option"), option == "attention" ? "core_attn"
+                                                              : option == "norm"    ? "layernorm"
+                                                              : option == "activation"
+                                                                  ? "mlp"
+                                                                  : "layernorm mlp");
     leave_unsaid(h.unsaid, option != "attention" && option != "norm",
                  "activation_checkpoint.selective_ac_option = \"" + option +
                      "\": of feed-forward networks it recomputes all or nothing, and not every "
                      "k-th block");
   }
   if (s.checkpoint.interval > 0) {
-    a.set("save-interval", s.checkpoint.interval);
-    a.set("save", s.checkpoint.folder);
+    a.set(named("checkpoint.interval"), s.checkpoint.interval);
+    a.set(named("checkpoint.folder"), s.checkpoint.folder);
   }
   leave_unsaid(h.unsaid, !t.dataset.empty(),
                "training.dataset: it reads .bin and .idx of its own tools (--data-path)");

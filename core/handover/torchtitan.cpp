@@ -1,19 +1,8 @@
-#include <array>
-
+#include "core/handover/flavors.hpp"
 #include "core/handover/words.hpp"
 
 namespace lockstep {
 namespace {
-
-/// The sizes that torchtitan has by name (models/llama3/__init__.py), all of one vocabulary.
-struct Flavor {
-  const char* name;
-  std::int64_t layers, hidden, heads, kv_heads;
-};
-constexpr std::int64_t kVocabulary = 128256;
-constexpr double kRopeTheta = 500000;
-constexpr std::array<Flavor, 3> kFlavors = {
-    {{"8B", 32, 4096, 32, 8}, {"70B", 80, 8192, 64, 8}, {"405B", 126, 16384, 128, 8}}};
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
@@ -56,16 +45,18 @@ std::string schedule_name(PipelineSchedule schedule) {
 Table model_table(const Scenario& s, std::vector<std::string>& unsaid) {
   const ModelSpec& m = s.model;
   Table table("model");
-  const char* flavor = nullptr;
+  const Flavor* flavor = nullptr;
   for (const Flavor& f : kFlavors) {
     if (m.architecture == Architecture::Llama && m.experts == 0 && m.layers == f.layers &&
         m.hidden == f.hidden && m.heads == f.heads && m.kv_heads == f.kv_heads &&
-        m.vocab == kVocabulary && m.rope_theta == kRopeTheta) {
-      flavor = f.name;
+        m.head_dim == f.head_dim && m.ffn_hidden == f.ffn_hidden && m.vocab == f.vocab &&
+        m.rope_theta == f.rope_theta && m.qk_norm == f.qk_norm && m.tied_embeddings == f.tied &&
+        !m.qkv_bias) {
+      flavor = &f;
     }
   }
-  table.set("name", quoted("llama3"));
-  table.set("flavor", quoted(flavor != nullptr ? flavor : "debugmodel"));
+  table.set("name", quoted(flavor != nullptr ? flavor->family : "llama3"));
+  table.set("flavor", quoted(flavor != nullptr ? flavor->name : "debugmodel"));
   if (flavor == nullptr) {
     unsaid.push_back("[model]: no flavor of llama3 has " + std::to_string(m.layers) +
                      " blocks of width " + std::to_string(m.hidden) + " with " +

@@ -33,7 +33,7 @@ struct Run {
   Trace trace;
   std::vector<std::string> remarks;  // those of ImportedTrace, for a trace from elsewhere
   SpanSources sources;               // likewise
-  Allocations allocations;           // likewise
+  Allocations allocations = {};      // likewise
 };
 Result<Run> read_run(const std::string& directory);
 

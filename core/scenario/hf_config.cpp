@@ -21,48 +21,49 @@ namespace {
 using Json = nlohmann::json;
 
 /// Keys that change no number of a training step.
-constexpr std::array<std::string_view, 42> kHarmless = {"_attn_implementation",
-                                                        "_name_or_path",
-                                                        "architectures",
-                                                        "attn_implementation",
-                                                        "auto_map",
-                                                        "bad_words_ids",
-                                                        "bos_token_id",
-                                                        "chunk_size_feed_forward",
-                                                        "decoder_start_token_id",
-                                                        "dtype",
-                                                        "eos_token_id",
-                                                        "finetuning_task",
-                                                        "id2label",
-                                                        "initializer_range",
-                                                        "is_decoder",
-                                                        "keys_to_ignore_at_inference",
-                                                        "label2id",
-                                                        "max_length",
-                                                        "model_type",
-                                                        "n_ctx",
-                                                        "output_attentions",
-                                                        "output_hidden_states",
-                                                        "pad_token_id",
-                                                        "pretraining_tp",
-                                                        "problem_type",
-                                                        "reorder_and_upcast_attn",
-                                                        "return_dict",
-                                                        "sep_token_id",
-                                                        "summary_activation",
-                                                        "summary_first_dropout",
-                                                        "summary_proj_to_labels",
-                                                        "summary_type",
-                                                        "summary_use_proj",
-                                                        "task_specific_params",
-                                                        "tokenizer_class",
-                                                        "torch_dtype",
-                                                        "torchscript",
-                                                        "transformers_version",
-                                                        "use_cache",
-                                                        "vocab_file",
-                                                        "gradient_checkpointing",
-                                                        "num_labels"};
+constexpr auto kHarmless = std::to_array<std::string_view>({"_attn_implementation",
+                                                            "_name_or_path",
+                                                            "architectures",
+                                                            "attn_implementation",
+                                                            "auto_map",
+                                                            "bad_words_ids",
+                                                            "bos_token_id",
+                                                            "cache_implementation",
+                                                            "chunk_size_feed_forward",
+                                                            "decoder_start_token_id",
+                                                            "dtype",
+                                                            "eos_token_id",
+                                                            "finetuning_task",
+                                                            "id2label",
+                                                            "initializer_range",
+                                                            "is_decoder",
+                                                            "keys_to_ignore_at_inference",
+                                                            "label2id",
+                                                            "max_length",
+                                                            "model_type",
+                                                            "n_ctx",
+                                                            "output_attentions",
+                                                            "output_hidden_states",
+                                                            "pad_token_id",
+                                                            "pretraining_tp",
+                                                            "problem_type",
+                                                            "reorder_and_upcast_attn",
+                                                            "return_dict",
+                                                            "sep_token_id",
+                                                            "summary_activation",
+                                                            "summary_first_dropout",
+                                                            "summary_proj_to_labels",
+                                                            "summary_type",
+                                                            "summary_use_proj",
+                                                            "task_specific_params",
+                                                            "tokenizer_class",
+                                                            "torch_dtype",
+                                                            "torchscript",
+                                                            "transformers_version",
+                                                            "use_cache",
+                                                            "vocab_file",
+                                                            "gradient_checkpointing",
+                                                            "num_labels"});
 
 /// Reads the members of one JSON object. It remembers the first fault, and which members were asked
 /// for.
@@ -112,12 +113,15 @@ class Members {
     return 0;
   }
   void refuse(const std::string& why) { fail(why, ErrorKind::Unsupported); }
-  /// Refuses the value of a key that only works as `needed`.
-  void only(const char* key, bool needed, bool otherwise) {
-    if (boolean(key, otherwise) != needed) {
-      refuse(std::string(key) + " = " + (needed ? "false" : "true") + " is not supported");
-    }
+  /// Says what the model computes and Lockstep does not, where it takes next to no time and memory,
+  /// so that the model can still be simulated.
+  void lacks(const std::string& what) { lacking_ += (lacking_.empty() ? "" : ", ") + what; }
+  /// Tells of the value of a key that is only computed as `built`.
+  void only(const char* key, bool built, bool otherwise) {
+    if (boolean(key, otherwise) != built)
+      lacks(std::string(key) + " = " + (built ? "false" : "true"));
   }
+  const std::string& lacking() const { return lacking_; }
   void warn(const std::string& what) { warnings_.push_back(path_ + ": " + what); }
   /// Warns of a dropout, which is never applied.
   void dropout(const char* key, double otherwise) {
@@ -154,6 +158,7 @@ class Members {
   std::string path_;
   std::set<std::string, std::less<>> asked_;
   std::optional<Error> error_;
+  std::string lacking_;
   std::vector<std::string> warnings_;
 };
 
@@ -161,8 +166,8 @@ class Members {
 /// transformers 4 has the latter in "rope_scaling".
 void read_rope(Members& in, ModelSpec& m) {
   m.rope_theta = in.number("rope_theta", 10000.0);
-  if (in.number("partial_rotary_factor", 1) != 1) {
-    in.refuse("partial_rotary_factor is not supported: all of a head is rotated");
+  if (const double part = in.number("partial_rotary_factor", 1); part != 1) {
+    in.lacks("partial_rotary_factor = " + Json(part).dump());
   }
   const Json* const parameters = in.object("rope_parameters");
   const Json* const scaling = in.object("rope_scaling");
@@ -180,33 +185,38 @@ void read_rope(Members& in, ModelSpec& m) {
       m.rope_scaling.high_freq_factor = rope.number("high_freq_factor", 4);
     }
   } else if (type != "default") {
-    in.refuse("rope scaling of type '" + type + "' is not supported, only linear and llama3");
+    in.lacks("rope scaling of type '" + type + "'");
   }
   if (rope.error()) in.fail(rope.error()->message);
 }
 
-/// What Llama, Mistral, Qwen, Phi-3 and Mixtral have in common.
-void read_llama(Members& in, ModelSpec& m, std::int64_t otherwise_head_dim = 0) {
+/// What Llama, Mistral, Qwen, Phi-3, Mixtral and Gemma have in common. Where a configuration class
+/// has a default of its own, it is given.
+struct LlamaDefaults {
+  std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  bool tied = false;
+  const char* activation = "hidden_act";  // the key
+};
+void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults = {}) {
   m.architecture = Architecture::Llama;
   m.layers = in.integer("num_hidden_layers");
   m.hidden = in.integer("hidden_size");
   m.heads = in.integer("num_attention_heads");
   m.kv_heads = in.integer("num_key_value_heads", m.heads);
-  m.head_dim = in.integer("head_dim", otherwise_head_dim > 0 ? otherwise_head_dim
-                                      : m.heads > 0          ? m.hidden / m.heads
-                                                             : 0);
+  m.head_dim = in.integer("head_dim", defaults.head_dim > 0 ? defaults.head_dim
+                                      : m.heads > 0         ? m.hidden / m.heads
+                                                            : 0);
   m.ffn_hidden = in.integer("intermediate_size");
   m.vocab = in.integer("vocab_size");
   m.max_seq_len = in.integer("max_position_embeddings", 0);
-  m.tied_embeddings = in.boolean("tie_word_embeddings", false);
+  m.tied_embeddings = in.boolean("tie_word_embeddings", defaults.tied);
   m.norm_eps = in.number("rms_norm_eps", 1e-6);
   read_rope(in, m);
-  if (const std::string act = in.text("hidden_act", "silu"); act != "silu") {
-    in.refuse("hidden_act '" + act + "' is not supported, only silu");
+  if (const std::string act = in.text(defaults.activation, "silu"); act != "silu") {
+    in.lacks(std::string(defaults.activation) + " '" + act + "'");
   }
-  if (in.boolean("attention_bias", false) || in.boolean("mlp_bias", false)) {
-    in.refuse("biases of the attention's output or of the MLP are not supported");
-  }
+  if (in.boolean("attention_bias", false)) in.lacks("attention_bias");
+  if (in.boolean("mlp_bias", false)) in.lacks("mlp_bias");
   in.dropout("attention_dropout", 0);
 }
 
@@ -250,6 +260,63 @@ void read_phi3(Members& in, ModelSpec& m) {
   for (const char* key : {"embd_pdrop", "resid_pdrop"}) in.dropout(key, 0);
 }
 
+/// Gemma 1 to 3, of which the products and the attention are those of a Llama. What differs are
+/// operations on single elements, norms, and which tokens some layers see.
+void read_gemma(Members& in, ModelSpec& m, const std::string& type) {
+  read_llama(in, m, {.head_dim = 256, .tied = true, .activation = "hidden_activation"});
+  in.text("hidden_act", "");  // of the first files; hidden_activation counts
+  in.lacks("norms that add 1 to their weights");
+  in.lacks("embeddings times the root of hidden_size");
+  if (type == "gemma") return;
+  in.lacks("norms behind attention and MLP");
+  if (in.number("query_pre_attn_scalar", 256) != static_cast<double>(m.head_dim)) {
+    in.lacks("query_pre_attn_scalar");
+  }
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (in.number(key, 0) != 0) in.lacks(key);
+  }
+  if (type == "gemma3_text") {
+    m.qk_norm = true;
+    in.number("rope_local_base_freq", 10000);
+    in.lacks("rope_local_base_freq");
+  }
+  in.integer("sliding_window_pattern", 0);
+  in.has_elements("layer_types");
+  if (const std::int64_t window = in.integer("sliding_window", 0); window > 0) {
+    in.warn("sliding_window = " + std::to_string(window) +
+            ", which some layers have, is not simulated: every layer sees all tokens");
+  }
+}
+
+/// GPT-NeoX and Pythia: a GPT-2 whose positions are rotated.
+void read_gpt_neox(Members& in, ModelSpec& m) {
+  m.architecture = Architecture::Gpt2;
+  m.layers = in.integer("num_hidden_layers");
+  m.hidden = in.integer("hidden_size");
+  m.heads = m.kv_heads = in.integer("num_attention_heads");
+  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.ffn_hidden = in.integer("intermediate_size");
+  m.vocab = in.integer("vocab_size");
+  m.max_seq_len = in.integer("max_position_embeddings", 2048);
+  m.tied_embeddings = in.boolean("tie_word_embeddings", false);
+  m.norm_eps = in.number("layer_norm_eps", 1e-5);
+  in.number("rotary_pct", 0.25);
+  in.number("rotary_emb_base", 10000);
+  in.lacks(
+      "rotary positions, in place of which a table of max_position_embeddings rows is simulated");
+  if (const std::string act = in.text("hidden_act", "gelu"); act != "gelu_new") {
+    in.lacks("hidden_act '" + act + "'");
+  }
+  if (in.boolean("use_parallel_residual", true)) {
+    in.lacks(
+        "use_parallel_residual, in place of which attention and MLP are simulated one after the "
+        "other, each with its communication");
+  }
+  in.only("attention_bias", true, true);
+  for (const char* key : {"attention_dropout", "hidden_dropout"}) in.dropout(key, 0);
+  in.number("classifier_dropout", 0);
+}
+
 void read_gpt2(Members& in, ModelSpec& m) {
   m.architecture = Architecture::Gpt2;
   m.layers = in.integer("n_layer");
@@ -263,30 +330,23 @@ void read_gpt2(Members& in, ModelSpec& m) {
   m.norm_eps = in.number("layer_norm_epsilon", 1e-5);
   const std::string act = in.text("activation_function", "gelu_new");
   if (act != "gelu_new" && act != "gelu_pytorch_tanh") {
-    in.refuse("activation_function '" + act + "' is not supported, only gelu_new");
+    in.lacks("activation_function '" + act + "'");
   }
   in.only("scale_attn_weights", true, true);
   in.only("scale_attn_by_inverse_layer_idx", false, false);
-  in.only("add_cross_attention", false, false);
+  if (in.boolean("add_cross_attention", false)) {
+    in.refuse("add_cross_attention = true is not supported: its layers are not built");
+  }
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) in.dropout(key, 0.1);
 }
 
-constexpr std::array<std::string_view, 8> kTypes = {"llama", "mistral",   "mixtral", "qwen2",
-                                                    "qwen3", "qwen3_moe", "phi3",    "gpt2"};
+constexpr auto kTypes =
+    std::to_array<std::string_view>({"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe",
+                                     "phi3", "gpt2", "gpt_neox", "gemma", "gemma2", "gemma3_text"});
 
 /// Model types that people have, and what they would need.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kLacking = {{
-    {"gemma",
-     "norms that add 1 to their weights, GELU as gate (hidden_act), and embeddings that are "
-     "multiplied by the root of hidden_size"},
-    {"gemma2",
-     "beside what gemma needs, attn_logit_softcapping, final_logit_softcapping, "
-     "query_pre_attn_scalar, and norms behind attention and MLP"},
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kLacking = {{
     {"gemma3", "an encoder of images; its text model has the model_type gemma3_text"},
-    {"gemma3_text",
-     "beside what gemma needs, query_pre_attn_scalar, rope_local_base_freq, and norms behind "
-     "attention and MLP"},
-    {"gpt_neox", "use_parallel_residual, rotary_pct, and GELU by the error function (hidden_act)"},
     {"qwen2_moe", "shared_expert_intermediate_size, an expert that every token takes"},
     {"deepseek_v2", "kv_lora_rank, latent attention, and n_shared_experts"},
     {"deepseek_v3",
@@ -322,11 +382,15 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     in.refuse(why);
   } else if (type == "gpt2") {
     read_gpt2(in, read.model);
+  } else if (type == "gpt_neox") {
+    read_gpt_neox(in, read.model);
+  } else if (type.starts_with("gemma")) {
+    read_gemma(in, read.model, type);
   } else {
     const bool qwen = type.starts_with("qwen");
     read.model.qk_norm = type.starts_with("qwen3");
     read.model.qkv_bias = type == "qwen2";
-    read_llama(in, read.model, read.model.qk_norm ? 128 : 0);
+    read_llama(in, read.model, {.head_dim = read.model.qk_norm ? 128 : 0});
     if (type == "mixtral") read_experts(in, read.model, "num_local_experts", 2);
     if (type == "qwen3_moe") read_qwen3_experts(in, read.model);
     if (type == "phi3") read_phi3(in, read.model);
@@ -341,6 +405,10 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     in.refuse("quantized weights are not supported: give the configuration of the full model");
   }
   if (in.error()) return *in.error();
+  read.model.simulated_only = in.lacking();
+  if (!in.lacking().empty()) {
+    in.warn("the model can be simulated, and not trained: Lockstep lacks " + in.lacking());
+  }
   in.warn_of_rest();
   read.warnings = in.take_warnings();
   const std::filesystem::path file(path);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/nearest.hpp"
+#include "core/spec/foreign_names.hpp"
 
 namespace lockstep {
 namespace {
@@ -308,7 +309,12 @@ void Reader::finish() {
     std::string message = "unknown key '" + child.key + "'";
     if (!path_.empty()) message += " in [" + path_ + "]";
     const std::string elsewhere = path_.empty() ? "" : section_of_key(child.key);
-    if (elsewhere.empty()) {
+    const bool nested = path_.find('.') != std::string::npos;  // "cluster.device"
+    const auto foreign = nested ? std::nullopt : foreign_meaning(child.key);
+    if (elsewhere.empty() && foreign) {
+      message += "; " + std::string(spoken_name(foreign->trainer)) + "'s '" +
+                 std::string(foreign->name) + "' is " + std::string(foreign->key) + " here";
+    } else if (elsewhere.empty()) {
       message += suggest(child.key, known_);
     } else {
       message += "; it belongs in [" + elsewhere + "]";

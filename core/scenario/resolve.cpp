@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/read_file.hpp"
+#include "core/spec/foreign_names.hpp"
 #include "core/spec/validate/warnings.hpp"
 
 namespace lockstep {
@@ -95,9 +96,14 @@ class Resolver {
       const std::string what = child.is_table() ? "section [" + child.key + "]"
                                                 : "key '" + child.key + "' outside any section";
       const std::string home = child.is_table() ? "" : section_of_key(child.key);
+      const auto trainer = child.is_table() ? trainer_of_section(child.key) : std::nullopt;
       diagnostics_.add(child.key_at, "unknown " + what +
-                                         (home.empty() ? suggest(child.key, names)
-                                                       : "; it belongs in [" + home + "]"));
+                                         (trainer ? "; " + std::string(spoken_name(*trainer)) +
+                                                        " has it: `lockstep import " +
+                                                        std::string(command_name(*trainer)) +
+                                                        " FILE` makes a scenario of such a file"
+                                          : home.empty() ? suggest(child.key, names)
+                                                         : "; it belongs in [" + home + "]"));
     }
   }
 

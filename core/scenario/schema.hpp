@@ -32,6 +32,7 @@ void describe(V& v, ModelSpec& m) {
   v.field("qkv_bias", m.qkv_bias);
   v.field("qk_norm", m.qk_norm);
   v.field("fused_names", m.fused_names);
+  v.field("simulated_only", m.simulated_only);
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);

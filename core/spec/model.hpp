@@ -49,6 +49,9 @@ struct ModelSpec {
   /// In Hugging Face's layout queries, keys and values are one tensor, and so are gate and up
   /// projection (Phi-3).
   bool fused_names = false;
+  /// What a training of this model needs and is not built. Not empty: it can be simulated alone,
+  /// with the times and the memory of the layers that the other members describe.
+  std::string simulated_only;
 
   // Mixtures of experts, which take the place of feed-forward networks.
   std::int64_t experts = 0;            // of a block; 0 for a dense model

@@ -71,6 +71,29 @@ Ids all_tokens(const std::string& path) {
   return ids;
 }
 
+TEST_CASE("a model that lacks only what costs no time is simulated, and not trained or imported",
+          "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "config.json",
+              R"({"model_type": "gemma", "num_hidden_layers": 2, "hidden_size": 32, "head_dim": 8,
+                  "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 64,
+                  "vocab_size": 256, "hidden_activation": "gelu_pytorch_tanh",
+                  "max_position_embeddings": 64})");
+  write_bytes(folder / "s.toml", "[model]\nhf_config = \"config.json\"\n");
+  const auto simulated = lockstep({"run", folder / "s.toml", "--quiet"});
+  INFO(simulated.err);
+  CHECK(simulated.exit_code == 0);
+  CHECK_THAT(simulated.err, ContainsSubstring("can be simulated, and not trained: Lockstep lacks "
+                                              "hidden_activation 'gelu_pytorch_tanh'"));
+  const auto trained = lockstep({"run", folder / "s.toml", "--backend", "cpu", "--quiet"});
+  CHECK(trained.exit_code == 2);
+  CHECK_THAT(trained.err, ContainsSubstring("--backend cpu: the model can be simulated"));
+  const auto imported = lockstep({"import", "hf", folder / "", "--out", folder / "run"});
+  CHECK(imported.exit_code == 2);
+  CHECK_THAT(imported.err, ContainsSubstring("its weights have no use here"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
+}
+
 }  // namespace
 
 TEST_CASE("a trained model is taken out, brought in again, says the same and goes on training",

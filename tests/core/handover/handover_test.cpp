@@ -23,9 +23,11 @@ preset = "llama3-70b"
 [training]
 seq_len = 4096
 local_batch_size = 16
-global_batch_size = 64
+global_batch_size = 32
 dtype = "float32"
 mixed_precision_param = "bfloat16"
+[optimizer]
+weight_decay_on = "matrices"
 [parallelism]
 tensor_parallel_degree = 8
 enable_sequence_parallel = true
@@ -65,7 +67,7 @@ TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][ha
                            "--context-parallel-size 1",
                            "--use-distributed-optimizer",
                            "--micro-batch-size 1",
-                           "--global-batch-size 64",
+                           "--global-batch-size 32",
                            "--num-layers 80",
                            "--hidden-size 8192",
                            "--ffn-hidden-size 28672",
@@ -99,7 +101,7 @@ TEST_CASE("torchtitan gets a TOML file that is a scenario's but for what it lack
        {"flavor = \"70B\"", "tensor_parallel_degree = 8", "pipeline_parallel_degree = 4",
         "pipeline_parallel_schedule = \"Interleaved1F1B\"", "pipeline_parallel_microbatch_size = 1",
         "pipeline_parallel_layers_per_stage = 10", "pipeline_parallel_first_stage_less_layers = 0",
-        "local_batch_size = 16", "global_batch_size = 64", "seq_len = 4096", "mode = \"full\"",
+        "local_batch_size = 16", "global_batch_size = 32", "seq_len = 4096", "mode = \"full\"",
         "data_parallel_replicate_degree = 2", "data_parallel_shard_degree = 1"}) {
     INFO(line << "\n" << h.text);
     CHECK(has_line(h.text, line));

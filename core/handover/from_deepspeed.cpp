@@ -1,0 +1,438 @@
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/handover/plan_writer.hpp"
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Settings that change neither what is computed nor where, by their beginnings.
+constexpr std::string_view kNoEffect[] = {
+    "steps_per_print",
+    "wall_clock_breakdown",
+    "memory_breakdown",
+    "dump_state",
+    "tensorboard",
+    "wandb",
+    "csv_monitor",
+    "comet",
+    "comms_logger",
+    "flops_profiler",
+    "monitor",
+    "checkpoint",
+    "load_universal_checkpoint",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer",
+    "autotuning",
+    "cuda_visible_devices",
+    "aio",
+    "disable_allgather",
+    "elasticity",
+    "nebula",
+    "dataloader_drop_last",
+    "use_data_before_expert_parallel",
+    "seed",
+    "graph_harvesting",
+    "optimizer.params.torch_adam",
+    "optimizer.params.adam_w_mode",
+    "optimizer.params.bias_correction",
+    "optimizer.params.cuda_aware",
+    "optimizer.params.comm_backend_name",
+    "optimizer.legacy_fusion",
+    "zero_optimization.contiguous_gradients",
+    "zero_optimization.round_robin_gradients",
+    "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+    "zero_optimization.stage3_gather_fp16_weights_on_model_save",
+    "zero_optimization.offload_optimizer.",
+    "zero_optimization.offload_param.",
+    "zero_optimization.elastic_checkpoint",
+    "zero_optimization.load_from_fp32_weights",
+    "zero_optimization.ignore_unused_parameters",
+    "zero_optimization.sub_group_size",
+    "fp16.auto_cast",
+    "fp16.consecutive_hysteresis",
+    "bf16.auto_cast",
+    "bf16.loss_scale",
+    "bf16.hysteresis",
+    "bf16.min_loss_scale",
+    "bf16.initial_scale_power",
+    "activation_checkpointing.number_checkpoints",
+    "activation_checkpointing.profile",
+    "activation_checkpointing.synchronize_checkpoint_boundary"};
+
+/// Parts of the file whose settings are accounted for one by one.
+const std::set<std::string, std::less<>> kPartsOfOurs = {"zero_optimization", "optimizer",
+                                                         "scheduler", "fp16", "bf16"};
+
+class DeepSpeedReader {
+ public:
+  DeepSpeedReader(const Json& config, const PlanOptions& options)
+      : options_(options), plan_(Trainer::DeepSpeed) {
+    flatten(config, "");
+  }
+
+  Result<PlanImport> read(const std::string& file) {
+    if (!plan_.take_model(options_)) {
+      return invalid(file +
+                     " is a configuration of DeepSpeed, which does not say the model: name "
+                     "it with --model PRESET or --model config.json");
+    }
+    plan_.assume("the model: " + options_.model + " (--model)");
+    if (options_.seq_len > 0) plan_.set("training.seq_len", options_.seq_len);
+    read_precision();
+    read_batch();
+    read_zero();
+    read_optimizer();
+    read_schedule();
+    account_for_rest();
+    return plan_.finish(file);
+  }
+
+ private:
+  struct Setting {
+    std::string name;  // dotted
+    Json value;
+  };
+  void flatten(const Json& object, const std::string& path) {
+    for (const auto& [key, value] : object.items()) {
+      const bool switched_off = value.is_object() && value.contains("enabled") &&
+                                value["enabled"].is_boolean() && !value["enabled"].get<bool>();
+      if (switched_off) {
+        plan_.ignore(path + key + ", which is not enabled");
+      } else if (value.is_object() && !value.empty()) {
+        flatten(value, path + key + ".");
+      } else {
+        settings_.push_back({path + key, value});
+      }
+    }
+  }
+  const Setting* find(std::string_view name) {
+    for (const Setting& setting : settings_) {
+      if (setting.name != name) continue;
+      used_.insert(setting.name);
+      return &setting;
+    }
+    return nullptr;
+  }
+  static std::string shown(const Setting& s) { return s.name + " = " + s.value.dump(); }
+  /// Numbers may stand in quotes; "auto" is for the script that starts DeepSpeed.
+  const Setting* number_at(std::string_view name, double& value) {
+    const Setting* setting = find(name);
+    if (setting == nullptr) return nullptr;
+    if (setting->value.is_number()) {
+      value = setting->value.get<double>();
+      return setting;
+    }
+    if (setting->value == "auto") {
+      plan_.lose(setting->name + " = \"auto\": the script's argument says it, and not this file");
+      return nullptr;
+    }
+    if (setting->value.is_string()) {
+      char* end = nullptr;
+      const std::string text = setting->value.get<std::string>();
+      value = std::strtod(text.c_str(), &end);
+      if (!text.empty() && *end == 0 && std::isfinite(value)) return setting;
+    }
+    plan_.lose(shown(*setting) + ": a number is expected");
+    return nullptr;
+  }
+  double number(std::string_view name, double otherwise) {
+    double value = otherwise;
+    return number_at(name, value) != nullptr ? value : otherwise;
+  }
+  bool flag(std::string_view name, bool otherwise) {
+    const Setting* setting = find(name);
+    return setting != nullptr && setting->value.is_boolean() ? setting->value.get<bool>()
+                                                             : otherwise;
+  }
+  std::string word(std::string_view name) {
+    const Setting* setting = find(name);
+    return setting != nullptr && setting->value.is_string() ? setting->value.get<std::string>()
+                                                            : "";
+  }
+  std::string_view name_of(std::string_view key) const { return name_for(Trainer::DeepSpeed, key); }
+  void take(std::string_view key) {
+    double value = 0;
+    if (const Setting* s = number_at(name_of(key), value)) plan_.number(key, value, shown(*s));
+  }
+  void take_whole(std::string_view key) {
+    double value = 0;
+    if (const Setting* s = number_at(name_of(key), value)) {
+      plan_.set(key, static_cast<std::int64_t>(value), shown(*s));
+    }
+  }
+
+  void read_precision() {
+    const bool bf16 = flag("bf16.enabled", false) || flag("bfloat16.enabled", false);
+    const bool fp16 = flag("fp16.enabled", false);
+    const std::string_view type = bf16 ? "bfloat16" : fp16 ? "float16" : "float32";
+    plan_.text("training.dtype", "float32");
+    plan_.text("training.mixed_precision_param", type,
+               bf16   ? "bf16.enabled = true"
+               : fp16 ? "fp16.enabled = true"
+                      : "");
+    const std::string sums = word(name_of("training.mixed_precision_reduce"));
+    const std::string_view reduce = sums == "fp32"   ? "float32"
+                                    : sums == "bf16" ? "bfloat16"
+                                    : sums == "fp16" ? "float16"
+                                                     : type;
+    plan_.text("training.mixed_precision_reduce", reduce,
+               sums.empty() ? "" : "data_types.grad_accum_dtype = " + sums);
+    reduce_bytes_ = reduce == "float32" ? 4 : 2;
+    if (!fp16) return;
+    if (number("fp16.loss_scale", 0) != 0) {
+      plan_.lose("fp16.loss_scale: the scale is found here, from [loss_scale] init_scale on");
+    }
+    double power = 0;
+    if (const Setting* s = number_at(name_of("loss_scale.init_scale"), power)) {
+      plan_.number("loss_scale.init_scale", std::exp2(power), shown(*s));
+    }
+    take_whole("loss_scale.growth_interval");
+    take_whole("loss_scale.hysteresis");
+    take("loss_scale.min_scale");
+  }
+
+  void read_batch() {
+    double batch = 0, micro = 0, passes = 0;
+    const Setting* all = number_at("train_batch_size", batch);
+    const Setting* one = number_at("train_micro_batch_size_per_gpu", micro);
+    const Setting* accumulated = number_at("gradient_accumulation_steps", passes);
+    const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
+    const auto nodes = static_cast<double>(std::max(1, options_.nodes));
+    double ranks = nodes * static_cast<double>(per_node);
+    if (all != nullptr && one != nullptr && accumulated != nullptr && options_.nodes == 0) {
+      ranks = std::max(1.0, std::floor(batch / (micro * passes)));
+    } else {
+      plan_.assume(std::to_string(static_cast<std::int64_t>(ranks)) +
+                   " GPUs, all for data parallelism (--nodes)");
+    }
+    // Any two of them say the third.
+    if (passes == 0)
+      passes = all != nullptr && one != nullptr ? std::floor(batch / (micro * ranks)) : 1;
+    passes = std::max(1.0, passes);
+    if (micro == 0)
+      micro = all != nullptr ? std::max(1.0, std::floor(batch / (passes * ranks))) : 1;
+    if (batch == 0 || batch != micro * passes * ranks) {
+      if (all != nullptr) {
+        const auto whole = [](double value) {
+          return std::to_string(static_cast<std::int64_t>(value));
+        };
+        plan_.lose(shown(*all) + ": " + whole(micro) + " x " + whole(passes) + " passes on " +
+                   whole(ranks) + " GPUs make " + whole(micro * passes * ranks) + " (--nodes)");
+      }
+      batch = micro * passes * ranks;
+    }
+    plan_.set("training.local_batch_size", static_cast<std::int64_t>(micro),
+              one != nullptr ? shown(*one) : "");
+    plan_.set("training.global_batch_size", static_cast<std::int64_t>(batch),
+              all != nullptr           ? shown(*all)
+              : accumulated != nullptr ? shown(*accumulated)
+                                       : "");
+    plan_.number("training.max_norm", 0);
+    take("training.max_norm");
+    ranks_ = static_cast<std::int64_t>(ranks);
+    plan_.take_cluster(options_, ranks_, 0);
+  }
+
+  void read_zero() {
+    take_whole("parallelism.zero_stage");
+    const Setting* at = find(name_of("parallelism.zero_stage"));
+    const int stage = at != nullptr && at->value.is_number() ? at->value.get<int>() : 0;
+    const auto shard = static_cast<std::int64_t>(
+        stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
+    const bool groups = shard > 0 && shard < ranks_ && ranks_ % shard == 0;
+    plan_.set("parallelism.zero_stage", std::int64_t{stage});
+    plan_.set("parallelism.data_parallel_shard_degree",
+              stage == 0 ? 1
+              : groups   ? shard
+                         : ranks_,
+              groups ? "zero_optimization.mics_shard_size" : "");
+    plan_.set("parallelism.data_parallel_replicate_degree", stage == 0 ? ranks_
+                                                            : groups   ? ranks_ / shard
+                                                                       : 1);
+    const Setting* overlap = find(name_of("parallelism.overlap_grad_reduce"));
+    plan_.flag("parallelism.overlap_grad_reduce",
+               flag(name_of("parallelism.overlap_grad_reduce"), stage == 3),
+               overlap != nullptr ? shown(*overlap) : "");
+    // In elements, where a scenario counts MiB.
+    constexpr double kUsualBucket = 5e8;
+    double bucket = kUsualBucket;
+    const Setting* size = number_at(name_of("parallelism.bucket_cap_mb"), bucket);
+    plan_.number("parallelism.bucket_cap_mb", bucket * reduce_bytes_ / (1 << 20),
+                 size != nullptr ? shown(*size) : "");
+    if (stage == 3) {
+      double threshold = 1e5;
+      const Setting* s = number_at(name_of("parallelism.fsdp_persistence_threshold"), threshold);
+      plan_.set("parallelism.fsdp_persistence_threshold", static_cast<std::int64_t>(threshold),
+                s != nullptr ? shown(*s) : "");
+      if (s == nullptr) plan_.assume("DeepSpeed's threshold of persistence, 100,000 parameters");
+      persistent_ = threshold > 0;
+      take_whole("parallelism.fsdp_reshard_degree");
+    } else {
+      for (const char* name : {"stage3_param_persistence_threshold", "stage3_max_live_parameters",
+                               "stage3_max_reuse_distance", "stage3_prefetch_bucket_size"}) {
+        const std::string full = std::string("zero_optimization.") + name;
+        if (find(full) != nullptr) plan_.ignore(full + ", which is for stage 3");
+      }
+    }
+    read_offload(stage);
+    if (flag("zero_optimization.reduce_scatter", true) == false && stage > 0) {
+      plan_.lose("zero_optimization.reduce_scatter = false: gradients are scattered here");
+    }
+    for (const char* name : {"allgather_partitions", "allgather_bucket_size"}) {
+      const std::string full = std::string("zero_optimization.") + name;
+      if (find(full) != nullptr) {
+        plan_.ignore(full + ": parameters are gathered unit by unit");
+      }
+    }
+  }
+
+  void read_offload(int stage) {
+    const std::string optimizer = word("zero_optimization.offload_optimizer.device");
+    const std::string parameters = word("zero_optimization.offload_param.device");
+    const bool old = flag("zero_optimization.cpu_offload", false);
+    const bool old_parameters = flag("zero_optimization.cpu_offload_params", false);
+    const auto is_host = [](const std::string& device) {
+      return device == "cpu" || device == "nvme";
+    };
+    for (const auto& [name, device] :
+         {std::pair{"offload_optimizer", optimizer}, std::pair{"offload_param", parameters}}) {
+      if (device == "nvme") {
+        plan_.lose(std::string("zero_optimization.") + name +
+                   ".device = \"nvme\": host memory is here, which is faster");
+      }
+    }
+    if (stage == 3 && (is_host(parameters) || old_parameters)) {
+      plan_.text("parallelism.offload", "parameters",
+                 "zero_optimization.offload_param.device = \"" + parameters + "\"");
+      if (persistent_) {
+        plan_.set("parallelism.fsdp_persistence_threshold", std::int64_t{0});
+        plan_.lose(
+            "zero_optimization.stage3_param_persistence_threshold, beside offload_param: "
+            "offloaded parameters leave none on the device here");
+      }
+    } else if (stage > 0 && (is_host(optimizer) || old)) {
+      plan_.text("parallelism.offload", "optimizer",
+                 old ? "zero_optimization.cpu_offload = true"
+                     : "zero_optimization.offload_optimizer.device = \"" + optimizer + "\"");
+    }
+  }
+
+  void read_optimizer() {
+    const std::string type = word(name_of("optimizer.name"));
+    if (type.empty()) {
+      plan_.assume("AdamW: the optimizer is the script's");
+      return;
+    }
+    const bool sgd = type == "SGD";
+    // DeepSpeed's Adam decouples weight decay unless it is told otherwise (adam_w_mode).
+    const bool coupled = type == "Adam" && !flag("optimizer.params.adam_w_mode", true);
+    plan_.text("optimizer.name",
+               sgd       ? "SGD"
+               : coupled ? "Adam"
+                         : "AdamW",
+               "optimizer.type = \"" + type + "\"");
+    if (!sgd && type != "Adam" && type != "AdamW") {
+      plan_.lose("optimizer.type = \"" + type + "\": AdamW is here");
+    }
+    plan_.number("optimizer.lr", 1e-3);
+    plan_.number("optimizer.weight_decay", 0);
+    take("optimizer.lr");
+    take("optimizer.weight_decay");
+    if (sgd) {
+      take("optimizer.momentum");
+      return;
+    }
+    take("optimizer.eps");
+    const Setting* betas = find(name_of("optimizer.beta1"));
+    const bool pair = betas != nullptr && betas->value.is_array() && betas->value.size() == 2 &&
+                      betas->value[0].is_number() && betas->value[1].is_number();
+    plan_.number("optimizer.beta1", pair ? betas->value[0].get<double>() : 0.9,
+                 pair ? shown(*betas) : "");
+    plan_.number("optimizer.beta2", pair ? betas->value[1].get<double>() : 0.999);
+  }
+
+  void read_schedule() {
+    const std::string type = word(name_of("lr_scheduler.decay_type"));
+    if (type.empty()) return;
+    take_whole("lr_scheduler.warmup_steps");
+    double steps = 0;
+    if (const Setting* s = number_at("scheduler.params.total_num_steps", steps)) {
+      plan_.set("training.steps", static_cast<std::int64_t>(steps), shown(*s));
+    }
+    if (number("scheduler.params.warmup_min_lr", 0) != 0) {
+      plan_.lose("scheduler.params.warmup_min_lr: the warm-up begins at lr / warmup_steps here");
+    }
+    double highest = 0;
+    if (const Setting* s = number_at("scheduler.params.warmup_max_lr", highest)) {
+      plan_.number("optimizer.lr", highest, shown(*s));
+    }
+    if (word("scheduler.params.warmup_type") != "linear") {
+      plan_.lose(
+          "scheduler.params.warmup_type: DeepSpeed's default is logarithmic, and here it is "
+          "linear");
+    }
+    const bool cosine = type == "WarmupCosineLR";
+    if (cosine || type == "WarmupDecayLR") {
+      plan_.text("lr_scheduler.decay_type", cosine ? "cosine" : "linear",
+                 "scheduler.type = \"" + type + "\"");
+      plan_.number("lr_scheduler.decay_ratio", 1);
+      if (cosine) take("lr_scheduler.min_lr_factor");
+    } else if (type != "WarmupLR") {
+      plan_.lose("scheduler.type = \"" + type + "\": the learning rate stays as it is here");
+    }
+  }
+
+  void account_for_rest() {
+    std::map<std::string, int> unknown;  // settings of each part of the file
+    for (const Setting& setting : settings_) {
+      if (used_.count(setting.name) > 0) continue;
+      bool harmless = setting.value.is_boolean() && !setting.value.get<bool>();
+      for (const std::string_view begin : kNoEffect) harmless |= setting.name.starts_with(begin);
+      if (harmless) {
+        plan_.ignore(setting.name);
+      } else if (kPartsOfOurs.count(setting.name.substr(0, setting.name.find('.'))) > 0) {
+        plan_.lose(shown(setting) + ": a scenario has no word for it");
+      } else {
+        ++unknown[setting.name.substr(0, setting.name.find('.'))];
+      }
+    }
+    for (const auto& [part, settings] : unknown) {
+      plan_.lose(part + (settings > 1 ? " and its " + std::to_string(settings) + " settings" : "") +
+                 ": a scenario has no word for it");
+    }
+  }
+
+  const PlanOptions& options_;
+  PlanWriter plan_;
+  std::vector<Setting> settings_;
+  std::set<std::string, std::less<>> used_;
+  std::int64_t ranks_ = 1;
+  double reduce_bytes_ = 4;
+  bool persistent_ = false;  // DeepSpeed keeps small parameters whole on every rank
+};
+
+}  // namespace
+
+Result<PlanImport> from_deepspeed(std::string_view text, const std::string& file,
+                                  const PlanOptions& options) {
+  Json config;
+  try {
+    config = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const auto until = text.substr(0, std::min(error.byte, text.size()));
+    const auto line = 1 + std::count(until.begin(), until.end(), '\n');
+    return Error{ErrorKind::Parse, std::string("this is not JSON: ") + error.what(),
+                 SourceSpan{file, static_cast<int>(line), 1}};
+  }
+  if (!config.is_object()) {
+    return Error{ErrorKind::Parse, "an object { ... } is expected", SourceSpan{file, 1, 1}};
+  }
+  return DeepSpeedReader(config, options).read(file);
+}
+
+}  // namespace lockstep

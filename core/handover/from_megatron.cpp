@@ -1,0 +1,410 @@
+#include <algorithm>
+#include <optional>
+
+#include "core/handover/megatron_account.hpp"
+
+namespace lockstep {
+namespace {
+
+class MegatronReader : MegatronAccount {
+ public:
+  MegatronReader(const std::vector<MegatronArgument>& arguments, const PlanOptions& options)
+      : MegatronAccount(arguments), options_(options) {}
+
+  Result<PlanImport> read(const std::string& file) {
+    if (Result<void> model = read_model(); !model) return model.error();
+    read_degrees();
+    read_training();
+    read_optimizer();
+    read_recomputation();
+    account_for_rest();
+    return plan_.finish(file);
+  }
+
+ private:
+  Result<void> read_model() {
+    if (plan_.take_model(options_)) {
+      for (const ForeignName& name : foreign_names()) {
+        if (name.key.starts_with("model.") && !name.megatron.empty()) {
+          know(std::string(name.megatron));
+        }
+      }
+      for (const char* name :
+           {"group-query-attention", "swiglu", "normalization", "position-embedding-type",
+            "disable-bias-linear", "use-rope-scaling", "rotary-percent",
+            "use-rotary-position-embeddings", "padded-vocab-size", "attention-dropout",
+            "hidden-dropout", "make-vocab-size-divisible-by", "moe-ffn-hidden-size"}) {
+        know(name);
+      }
+      return {};
+    }
+    for (const char* needed : {"num-layers", "hidden-size", "num-attention-heads"}) {
+      if (!given(needed)) {
+        return invalid("there is no --" + std::string(needed) +
+                       " here: name the model with --model PRESET or --model config.json");
+      }
+    }
+    const bool swiglu = flag("swiglu");
+    const std::string norm = word("normalization");
+    const std::string positions = word("position-embedding-type");
+    const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
+    const bool llama = swiglu || rotary || norm == "RMSNorm";
+    plan_.text("model.name", "megatron");
+    plan_.text("model.architecture", llama ? "llama" : "gpt2",
+               swiglu              ? from("swiglu")
+               : norm == "RMSNorm" ? from("normalization")
+                                   : "");
+    if (llama && !(swiglu && rotary && norm == "RMSNorm")) {
+      plan_.lose("a mixture of " + std::string(swiglu ? "SwiGLU" : "GELU") + ", " +
+                 (norm.empty() ? "LayerNorm" : norm) + " and " + (rotary ? "rotary" : "learned") +
+                 " positions: the model is of the Llama kind here, with SwiGLU, RMSNorm and rotary "
+                 "positions");
+    }
+    flag("disable-bias-linear");
+    if (llama && !given("disable-bias-linear")) {
+      plan_.lose("biases of linear layers: the Llama kind has none");
+    }
+    take("model.layers", 0);
+    const std::int64_t hidden = take("model.hidden", 0);
+    const std::int64_t heads = take("model.heads", 1);
+    take("model.head_dim", hidden / std::max<std::int64_t>(heads, 1));
+    const bool grouped = flag("group-query-attention");
+    const std::int64_t groups = integer("num-query-groups", 1);
+    plan_.set("model.kv_heads", grouped ? groups : heads,
+              grouped ? from("group-query-attention") : "");
+    // --ffn-hidden-size: 4 × hidden, or with SwiGLU 2/3 of it, down to a multiple of 64.
+    take("model.ffn_hidden", swiglu ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden);
+    take("model.max_seq_len", 0);
+    read_vocabulary();
+    take_real("model.norm_eps", 1e-5);
+    const bool untied = flag("untie-embeddings-and-output-weights");
+    plan_.flag("model.tied_embeddings", !untied,
+               untied ? from("untie-embeddings-and-output-weights") : "");
+    if (llama) {
+      take_real("model.rope_theta", 10000);
+      plan_.flag("model.qkv_bias", flag("add-qkv-bias"));
+      plan_.flag("model.qk_norm", flag("qk-layernorm"));
+      if (flag("use-rope-scaling")) {
+        take_real("model.rope_factor", 8);
+        plan_.set("model.rope_original_length", 8192, from("use-rope-scaling"));
+      }
+      if (const auto part = number("rotary-percent"); part && *part != 1) {
+        plan_.lose(from("rotary-percent") + ": rotary positions are for whole heads here");
+      }
+    }
+    read_experts();
+    for (const char* dropout : {"attention-dropout", "hidden-dropout"}) {
+      const std::optional<double> share = number(dropout);
+      if (share.value_or(0.1) != 0) {
+        plan_.lose("--" + std::string(dropout) +
+                   (share ? " " + word(dropout) : ", which is 0.1 unless given") +
+                   ": there is no dropout here");
+      }
+    }
+    return {};
+  }
+
+  void read_vocabulary() {
+    const std::int64_t divisor =
+        integer("make-vocab-size-divisible-by", 128) * integer("tensor-model-parallel-size", 1);
+    if (const auto padded = number("padded-vocab-size")) {
+      plan_.set("model.vocab", static_cast<std::int64_t>(*padded), from("padded-vocab-size"));
+      return;
+    }
+    constexpr std::int64_t kGpt2 = 50257;
+    const std::optional<double> size = number("vocab-size");
+    const std::int64_t tokens = size ? static_cast<std::int64_t>(*size) : kGpt2;
+    const std::int64_t padded = (tokens + divisor - 1) / divisor * divisor;
+    plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
+    if (!size) {
+      plan_.assume("a vocabulary of " + std::to_string(tokens) +
+                   ", GPT-2's, because only the tokenizer knows (--vocab-size), rounded up to a "
+                   "multiple of " +
+                   std::to_string(divisor));
+    }
+  }
+
+  void read_experts() {
+    if (!given("num-experts")) return;
+    take("model.experts", 0);
+    take("model.experts_per_token", 2);
+    if (given("moe-layer-freq")) take("model.expert_period", 1);
+    take_real("model.capacity_factor", 0);
+    const std::string balance = word("moe-router-load-balancing-type");
+    const bool has_loss = balance.empty() || balance.find("aux_loss") != std::string::npos;
+    if (has_loss) take_real("model.router_aux_loss_coef", 0);
+    if (const auto width = number("moe-ffn-hidden-size")) {
+      plan_.set("model.ffn_hidden", static_cast<std::int64_t>(*width), from("moe-ffn-hidden-size"));
+    }
+  }
+
+  void read_degrees() {
+    const std::int64_t tp = take("parallelism.tensor_parallel_degree", 1);
+    const std::int64_t pp = take("parallelism.pipeline_parallel_degree", 1);
+    const std::int64_t cp = take("parallelism.context_parallel_degree", 1);
+    if (cp > 1) {
+      const std::string how = word("cp-comm-type");
+      const bool all_to_all = how == "a2a";
+      plan_.text("parallelism.context_parallel_method", all_to_all ? "ulysses" : "allgather",
+                 how.empty() ? "" : from("cp-comm-type"));
+      if (!all_to_all && how != "all_gather") {
+        plan_.lose("--cp-comm-type " + (how.empty() ? "p2p" : how) +
+                   ": a ring of messages; keys and values are gathered here");
+      }
+    }
+    const bool sequence = flag("sequence-parallel") && tp > 1;
+    plan_.flag("parallelism.enable_sequence_parallel", sequence,
+               sequence ? from("sequence-parallel") : "");
+    if (given("sequence-parallel") && tp == 1) plan_.ignore("sequence-parallel");
+    read_pipeline(pp);
+    const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
+    const std::int64_t launched = integer("nnodes", integer("num-nodes", 1)) *
+                                  integer("nproc-per-node", integer("nproc", per_node));
+    const bool knows = given("nnodes") || given("nproc-per-node");
+    const std::int64_t divided = std::max<std::int64_t>(1, tp * pp * cp);
+    std::int64_t ranks = options_.nodes > 0 ? options_.nodes * per_node
+                         : knows            ? launched
+                                            : (divided + per_node - 1) / per_node * per_node;
+    if (ranks < divided || ranks % divided != 0) {
+      plan_.assume(std::to_string(divided) + " GPUs, because the degrees do not divide " +
+                   std::to_string(ranks));
+      ranks = divided;
+    } else if (options_.nodes == 0 && !knows) {
+      plan_.assume(std::to_string(ranks) +
+                   " GPUs, because no --nnodes and --nproc-per-node is here "
+                   "(--nodes)");
+    }
+    read_data_parallel(ranks / divided);
+    if (const std::int64_t ep = integer("expert-model-parallel-size", 1); ep > 1) {
+      plan_.set("parallelism.expert_parallel_degree", ep, from("expert-model-parallel-size"));
+      const std::int64_t etp = integer("expert-tensor-parallel-size", tp);
+      plan_.flag("parallelism.expert_parallel_folding", tp > 1 && etp == 1,
+                 given("expert-tensor-parallel-size") ? from("expert-tensor-parallel-size") : "");
+    }
+    plan_.take_cluster(options_, ranks, (ranks + per_node - 1) / per_node);
+  }
+
+  void read_pipeline(std::int64_t pp) {
+    if (pp == 1) return;
+    std::int64_t chunks = 1;
+    std::string said;
+    if (const auto stages = number("num-virtual-stages-per-pipeline-rank")) {
+      chunks = static_cast<std::int64_t>(*stages);
+      said = from("num-virtual-stages-per-pipeline-rank");
+    } else if (const auto layers = number("num-layers-per-virtual-pipeline-stage")) {
+      chunks = std::max<std::int64_t>(
+          1, integer("num-layers", 0) / pp /
+                 std::max<std::int64_t>(1, static_cast<std::int64_t>(*layers)));
+      said = from("num-layers-per-virtual-pipeline-stage");
+    }
+    plan_.text("parallelism.pipeline_parallel_schedule", chunks > 1 ? "Interleaved1F1B" : "1F1B");
+    plan_.set("parallelism.pipeline_parallel_virtual_stages", chunks, said);
+    if (chunks > 1 && given("microbatch-group-size-per-virtual-pipeline-stage")) {
+      take("parallelism.pipeline_parallel_microbatch_group_size", 0);
+    }
+    const std::int64_t layers = integer("num-layers", 0);
+    const std::int64_t first = integer("decoder-first-pipeline-num-layers", 0);
+    const std::int64_t last = integer("decoder-last-pipeline-num-layers", 0);
+    if (chunks == 1 && (first > 0 || last > 0)) {
+      const std::int64_t others = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
+      const std::int64_t each = others > 0 ? (layers - first - last) / others : 0;
+      std::string list;
+      for (std::int64_t stage = 0; stage < pp; ++stage) {
+        const std::int64_t blocks = stage == 0 && first > 0       ? first
+                                    : stage == pp - 1 && last > 0 ? last
+                                                                  : each;
+        list += (stage == 0 ? "[" : ", ") + std::to_string(blocks);
+      }
+      plan_.set("parallelism.pipeline_parallel_layers_per_stage", list + "]",
+                from(first > 0 ? "decoder-first-pipeline-num-layers"
+                               : "decoder-last-pipeline-num-layers"));
+    }
+  }
+
+  void read_data_parallel(std::int64_t replicas) {
+    const bool sharded = flag("use-distributed-optimizer");
+    int stage = sharded ? 1 : 0;
+    if (flag("use-megatron-fsdp") || flag("use-custom-fsdp") || flag("use-torch-fsdp2")) {
+      const std::string what = word("data-parallel-sharding-strategy");
+      stage = what == "optim_grads" ? 2 : what == "optim" ? 1 : what == "no_shard" ? 0 : 3;
+    }
+    word("data-parallel-sharding-strategy");
+    const std::int64_t copies =
+        stage > 0 ? integer("num-distributed-optimizer-instances", 1) : replicas;
+    plan_.set("parallelism.zero_stage", std::int64_t{stage},
+              sharded ? from("use-distributed-optimizer") : "");
+    plan_.set("parallelism.data_parallel_replicate_degree", copies,
+              given("num-distributed-optimizer-instances")
+                  ? from("num-distributed-optimizer-instances")
+                  : "");
+    plan_.set("parallelism.data_parallel_shard_degree",
+              std::max<std::int64_t>(1, replicas / std::max<std::int64_t>(1, copies)));
+    const bool reduces = flag("overlap-grad-reduce"), gathers = flag("overlap-param-gather");
+    plan_.flag("parallelism.overlap_grad_reduce", reduces,
+               reduces ? from("overlap-grad-reduce") : "");
+    plan_.flag("parallelism.overlap_param_gather", gathers && stage > 0 && stage < 3,
+               gathers ? from("overlap-param-gather") : "");
+    if (flag("optimizer-cpu-offload")) {
+      plan_.text("parallelism.offload", "optimizer", from("optimizer-cpu-offload"));
+    }
+    replicas_ = replicas;
+    pipelined_ = integer("pipeline-model-parallel-size", 1) > 1;
+  }
+
+  void read_training() {
+    if (options_.seq_len > 0) plan_.set("training.seq_len", options_.seq_len);
+    word("seq-length");
+    if (options_.seq_len == 0 && (given("seq-length") || options_.model.empty())) {
+      take("training.seq_len", 1024);
+    }
+    const std::int64_t micro = integer("micro-batch-size", 1);
+    const std::int64_t batch = integer("global-batch-size", micro * replicas_);
+    const std::int64_t microbatches = std::max<std::int64_t>(1, batch / (micro * replicas_));
+    // In a pipeline all microbatches of a step are in one flush.
+    plan_.set("training.local_batch_size", micro * (pipelined_ ? microbatches : 1),
+              given("micro-batch-size") ? from("micro-batch-size") : "");
+    plan_.set("parallelism.pipeline_parallel_microbatches", pipelined_ ? microbatches : 1);
+    plan_.set("training.global_batch_size", batch,
+              given("global-batch-size") ? from("global-batch-size") : "");
+    for (const char* ramp : {"rampup-batch-size", "step-batch-size-schedule"}) {
+      if (given(ramp)) {
+        word(ramp);
+        plan_.lose(from(ramp) + ": a step has the same batch from the first to the last");
+      }
+    }
+    if (given("train-iters")) {
+      take("training.steps", 10);
+    } else if (const auto samples = number("train-samples")) {
+      plan_.set("training.steps",
+                std::max<std::int64_t>(1, static_cast<std::int64_t>(*samples) / batch),
+                from("train-samples"));
+    }
+    take("training.seed", 1234);
+    take_real("training.max_norm", 1);
+    const bool bf16 = flag("bf16"), fp16 = flag("fp16");
+    plan_.text("training.dtype", "float32");
+    plan_.text("training.mixed_precision_param",
+               bf16   ? "bfloat16"
+               : fp16 ? "float16"
+                      : "float32",
+               bf16   ? from("bf16")
+               : fp16 ? from("fp16")
+                      : "");
+    // Megatron sums bfloat16's gradients in float32 unless it is told otherwise.
+    const bool narrow = flag("grad-reduce-in-bf16");
+    const bool wide = flag("accumulate-allreduce-grads-in-fp32") || (bf16 && !narrow);
+    plan_.text("training.mixed_precision_reduce",
+               wide   ? "float32"
+               : bf16 ? "bfloat16"
+               : fp16 ? "float16"
+                      : "float32",
+               narrow ? from("grad-reduce-in-bf16") : "");
+    if (fp16) {
+      if (given("initial-loss-scale")) take_real("loss_scale.init_scale", 1);
+      if (given("loss-scale-window")) take("loss_scale.growth_interval", 1);
+      if (given("hysteresis")) take("loss_scale.hysteresis", 1);
+      if (given("min-loss-scale")) take_real("loss_scale.min_scale", 1);
+    }
+    if (given("fp8-format")) {
+      plan_.lose(from("fp8-format") +
+                 ": products in FP8 are a framework's way here: [framework] "
+                 "fp8 = \"delayed\"");
+      know_all("fp8-");
+    }
+  }
+
+  void read_optimizer() {
+    const std::string kind = word("optimizer");
+    plan_.text("optimizer.name", kind == "sgd" ? "SGD" : "AdamW",
+               kind.empty() ? "" : from("optimizer"));
+    if (!kind.empty() && kind != "sgd" && kind != "adam") {
+      plan_.lose(from("optimizer") + ": it is AdamW here");
+    }
+    const double lr = given("lr") ? take_real("optimizer.lr", 0) : 0;
+    const double decay = take_real("optimizer.weight_decay", 0.01);
+    if (kind == "sgd") {
+      take_real("optimizer.momentum", 0.9);
+    } else {
+      take_real("optimizer.beta1", 0.9);
+      take_real("optimizer.beta2", 0.999);
+      take_real("optimizer.eps", 1e-8);
+    }
+    if (decay > 0) plan_.text("optimizer.weight_decay_on", "matrices");  // as its groups do
+    read_schedule(lr);
+  }
+
+  void read_schedule(double lr) {
+    const std::int64_t batch = std::max<std::int64_t>(1, integer("global-batch-size", 1));
+    std::int64_t steps = integer("train-iters", integer("train-samples", 0) / batch);
+    if (given("lr-warmup-iters")) {
+      take("lr_scheduler.warmup_steps", 0);
+    } else if (const auto samples = number("lr-warmup-samples")) {
+      plan_.set("lr_scheduler.warmup_steps", static_cast<std::int64_t>(*samples) / batch,
+                from("lr-warmup-samples"));
+    } else if (const auto part = number("lr-warmup-fraction")) {
+      const std::int64_t all = integer("lr-decay-iters", steps);
+      plan_.set("lr_scheduler.warmup_steps",
+                static_cast<std::int64_t>(*part * static_cast<double>(all)),
+                from("lr-warmup-fraction"));
+    }
+    const std::string style = word("lr-decay-style");
+    const std::int64_t decay = integer("lr-decay-iters", integer("lr-decay-samples", 0) / batch);
+    const std::optional<double> least = number("min-lr");
+    if (style == "constant") return;
+    if (style == "cosine" || style == "linear" || style.empty()) {
+      plan_.text("lr_scheduler.decay_type", style == "cosine" ? "cosine" : "linear",
+                 style.empty() ? "" : from("lr-decay-style"));
+      plan_.number("lr_scheduler.decay_ratio", 1);
+      if (decay > 0 && steps > 0 && decay != steps) {
+        plan_.lose("a decay over " + std::to_string(decay) + " of " + std::to_string(steps) +
+                   " steps: it ends with the last step here");
+      }
+    } else {
+      plan_.lose(from("lr-decay-style") + ": it has linear and cosine");
+    }
+    if (lr > 0 && least) plan_.number("lr_scheduler.min_lr_factor", *least / lr, from("min-lr"));
+  }
+
+  void read_recomputation() {
+    const std::string how = word("recompute-granularity");
+    const bool selective = flag("recompute-activations") || how == "selective";
+    if (how == "full") {
+      plan_.text("activation_checkpoint.mode", "full", from("recompute-granularity"));
+      if (const auto layers = number("recompute-num-layers");
+          layers && (*layers != 1 || word("recompute-method") == "block")) {
+        plan_.lose(from("recompute-num-layers") + ": every block recomputes itself here");
+      }
+      word("recompute-method");
+      return;
+    }
+    if (!selective) return;
+    plan_.text("activation_checkpoint.mode", "selective",
+               how.empty() ? from("recompute-activations") : from("recompute-granularity"));
+    const std::string what = given("recompute-modules") ? words("recompute-modules") : "";
+    word("recompute-modules");
+    const std::string_view option = what.empty() || what == "core_attn" ? "attention"
+                                    : what == "layernorm"               ? "norm"
+                                    : what == "layernorm mlp"           ? "op"
+                                                                        : "";
+    if (option.empty()) plan_.lose("--recompute-modules " + what + ": core attention is here");
+    plan_.text("activation_checkpoint.selective_ac_option", option.empty() ? "attention" : option,
+               what.empty() ? "" : from("recompute-modules"));
+  }
+
+  const PlanOptions& options_;
+  std::int64_t replicas_ = 1;
+  bool pipelined_ = false;
+};
+
+}  // namespace
+
+Result<PlanImport> from_megatron(std::string_view text, const std::string& file,
+                                 const PlanOptions& options) {
+  const std::vector<MegatronArgument> arguments = megatron_arguments(text);
+  if (arguments.empty()) {
+    return Error{ErrorKind::Parse, "there is no --argument here", SourceSpan{file, 1, 1}};
+  }
+  return MegatronReader(arguments, options).read(file);
+}
+
+}  // namespace lockstep

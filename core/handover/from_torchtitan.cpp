@@ -1,0 +1,403 @@
+#include <algorithm>
+#include <set>
+
+#include "core/handover/flavors.hpp"
+#include "core/handover/plan_writer.hpp"
+#include "core/scenario/document.hpp"
+
+namespace lockstep {
+namespace {
+
+// Settings that change neither what is computed nor where, by their beginnings.
+constexpr std::string_view kHarmless[] = {"job.",
+                                          "profiling.",
+                                          "metrics.",
+                                          "comm.",
+                                          "debug.",
+                                          "experimental.",
+                                          "memory_estimation.",
+                                          "checkpoint.",
+                                          "validation.",
+                                          "training.gc_",
+                                          "training.dataloader.",
+                                          "training.data_loader",
+                                          "training.deterministic",
+                                          "optimizer.implementation",
+                                          "model.hf_assets_path",
+                                          "model.tokenizer_path",
+                                          "model.print_after_conversion",
+                                          "quantize.",
+                                          "float8.",
+                                          "mx.",
+                                          "compile.",
+                                          "activation_checkpoint.per_op_sac",
+                                          "activation_checkpoint.early_stop",
+                                          "activation_checkpoint.preserve_rng_state",
+                                          "activation_checkpoint.determinism_check",
+                                          "activation_checkpoint.debug",
+                                          "activation_checkpoint.memory_budget",
+                                          "activation_checkpoint.visualize",
+                                          "parallelism.pipeline_parallel_first_stage_less_layers",
+                                          "parallelism.pipeline_parallel_last_stage_less_layers",
+                                          "parallelism.pipeline_parallel_layers_per_stage",
+                                          "parallelism.context_parallel_load_balancer",
+                                          "parallelism.disable_loss_parallel",
+                                          "parallelism.expert_parallel_comm_backend",
+                                          "parallelism.pipeline_parallel_expert_parallel_overlap",
+                                          "fault_tolerance."};
+
+/// The value as TOML; to_text() is for messages.
+std::string toml(const Node& node) {
+  return node.kind == Node::Kind::String ? quote(node.text) : to_text(node);
+}
+
+bool has_two_stages(const std::string& schedule) {
+  return schedule != "1F1B" && schedule != "GPipe";
+}
+
+class TorchtitanReader {
+ public:
+  TorchtitanReader(const Node& root, const PlanOptions& options)
+      : options_(options), plan_(Trainer::Torchtitan) {
+    flatten(root, "");
+  }
+
+  Result<PlanImport> read(const std::string& file) {
+    if (Result<void> model = read_model(); !model) return model.error();
+    read_training();
+    read_optimizer();
+    read_degrees();
+    read_recomputation();
+    read_rest();
+    return plan_.finish(file);
+  }
+
+ private:
+  struct Setting {
+    std::string name;
+    const Node* node;
+  };
+  void flatten(const Node& table, const std::string& path) {
+    for (const Node& child : table.children) {
+      if (child.is_table()) {
+        flatten(child, path + child.key + ".");
+      } else {
+        settings_.push_back({path + child.key, &child});
+      }
+    }
+  }
+  const Node* find(std::string_view name) {
+    for (const Setting& s : settings_) {
+      if (s.name != name) continue;
+      used_.insert(s.name);
+      return s.node;
+    }
+    return nullptr;
+  }
+  static std::string shown(std::string_view name, const Node& node) {
+    return std::string(name) + " = " + toml(node);
+  }
+  std::string word(std::string_view name, std::string_view otherwise) {
+    const Node* node = find(name);
+    return node != nullptr && node->kind == Node::Kind::String ? node->text
+                                                               : std::string(otherwise);
+  }
+  double number(std::string_view name, double otherwise) {
+    const Node* node = find(name);
+    return node != nullptr && node->is_number() ? node->number : otherwise;
+  }
+  std::int64_t whole(std::string_view name, std::int64_t otherwise) {
+    return static_cast<std::int64_t>(number(name, static_cast<double>(otherwise)));
+  }
+  bool flag(std::string_view name) {
+    const Node* node = find(name);
+    return node != nullptr && node->kind == Node::Kind::Boolean && node->boolean;
+  }
+  /// Takes what has the same name and meaning, or torchtitan's default, as TOML.
+  void take(std::string_view key, const std::string& otherwise) {
+    const Node* node = find(name_for(Trainer::Torchtitan, key));
+    plan_.set(key, node != nullptr ? toml(*node) : otherwise,
+              node != nullptr ? shown(key, *node) : "");
+  }
+
+  Result<void> read_model() {
+    const std::string family = word("model.name", "llama3"),
+                      name = word("model.flavor", "debugmodel");
+    if (plan_.take_model(options_)) {
+      plan_.assume("the model: " + options_.model + " instead of " + family + " " + name +
+                   " (--model)");
+      return {};
+    }
+    // A flavor with another kernel for attention is as large: "8B_flex".
+    const bool other_kernel =
+        name.find("_flex") != std::string::npos || name.find("_varlen") != std::string::npos;
+    const std::string size = other_kernel ? name.substr(0, name.find('_')) : name;
+    for (const Flavor& f : kFlavors) {
+      if (family != f.family || size != f.name) continue;
+      const std::string from = "model.name = " + quote(family) + ", flavor = " + quote(name);
+      if (f.preset != nullptr) {
+        plan_.text("model.preset", f.preset, from);
+      } else {
+        plan_.text("model.architecture", "llama", from);
+        plan_.text("model.name", family + "-" + name);
+        plan_.set("model.layers", f.layers);
+        plan_.set("model.hidden", f.hidden);
+        plan_.set("model.heads", f.heads);
+        plan_.set("model.kv_heads", f.kv_heads);
+        plan_.set("model.head_dim", f.head_dim);
+        plan_.set("model.ffn_hidden", f.ffn_hidden);
+        plan_.set("model.vocab", f.vocab);
+        plan_.number("model.rope_theta", f.rope_theta);
+        plan_.flag("model.qk_norm", f.qk_norm);
+        plan_.flag("model.tied_embeddings", f.tied);
+        plan_.number("model.norm_eps", f.qk_norm ? 1e-6 : 1e-5);
+      }
+      layers_ = f.layers;
+      return {};
+    }
+    return invalid("torchtitan's model " + family + ", flavor " + name +
+                   ", is not known here: name one with --model PRESET or --model config.json");
+  }
+
+  void read_training() {
+    take("training.local_batch_size", "8");
+    take("training.global_batch_size", "-1");
+    if (options_.seq_len > 0) {
+      find("training.seq_len");
+      plan_.set("training.seq_len", options_.seq_len);
+    } else {
+      take("training.seq_len", "2048");
+    }
+    take("training.max_norm", "1.0");
+    take("training.steps", "10000");
+    const char* seed = find("training.seed") != nullptr ? "training.seed" : "debug.seed";
+    if (const Node* node = find(seed))
+      plan_.set("training.seed", to_text(*node), shown(seed, *node));
+    take("training.dtype", "\"float32\"");
+    take("training.mixed_precision_param", "\"bfloat16\"");
+    take("training.mixed_precision_reduce", "\"float32\"");
+    if (flag("training.enable_cpu_offload")) {
+      plan_.text("parallelism.offload", "parameters", "training.enable_cpu_offload = true");
+    }
+    const std::string dataset = word("training.dataset", "");
+    if (!dataset.empty()) {
+      plan_.lose("training.dataset = " + quote(dataset) +
+                 ": it is downloaded; name a text or token shards in training.dataset to train");
+    }
+    find("training.dataset_path");
+  }
+
+  void read_optimizer() {
+    take("optimizer.name", "\"AdamW\"");
+    take("optimizer.lr", "8e-4");
+    take("optimizer.beta1", "0.9");
+    take("optimizer.beta2", "0.95");
+    take("optimizer.eps", "1e-8");
+    take("optimizer.weight_decay", "0.1");
+    if (flag("optimizer.early_step_in_backward")) {
+      plan_.lose(
+          "optimizer.early_step_in_backward: the update follows the whole backward pass here");
+    }
+    take("lr_scheduler.warmup_steps", "200");
+    // Without a ratio the decay begins after the warm-up.
+    const Node* ratio = find("lr_scheduler.decay_ratio");
+    plan_.set("lr_scheduler.decay_ratio", ratio != nullptr ? to_text(*ratio) : "1.0",
+              ratio != nullptr ? shown("lr_scheduler.decay_ratio", *ratio) : "");
+    if (word("lr_scheduler.decay_type", "linear") == "sqrt") {
+      plan_.lose("lr_scheduler.decay_type = \"sqrt\": it is linear here");
+      plan_.text("lr_scheduler.decay_type", "linear");
+    } else {
+      take("lr_scheduler.decay_type", "\"linear\"");
+    }
+    take("lr_scheduler.min_lr_factor", "0.0");
+    if (find("lr_scheduler.lr_min") != nullptr)
+      plan_.lose("lr_scheduler.lr_min: say min_lr_factor");
+  }
+
+  void read_degrees() {
+    const auto degree = [&](const char* key, std::int64_t otherwise) {
+      take(key, std::to_string(otherwise));
+      return whole(key, otherwise);
+    };
+    const std::int64_t replicate = degree("parallelism.data_parallel_replicate_degree", 1);
+    const std::int64_t shard = degree("parallelism.data_parallel_shard_degree", -1);
+    const std::int64_t tp = degree("parallelism.tensor_parallel_degree", 1);
+    const std::int64_t cp = degree("parallelism.context_parallel_degree", 1);
+    const std::int64_t pp = degree("parallelism.pipeline_parallel_degree", 1);
+    if (shard != 1) take("parallelism.fsdp_reshard_after_forward", "\"default\"");
+    find("parallelism.fsdp_reshard_after_forward");
+    if (tp > 1) plan_.flag("parallelism.enable_sequence_parallel", true);
+    if (cp > 1) {
+      plan_.text("parallelism.context_parallel_method", "allgather");
+      if (word("parallelism.context_parallel_rotate_method", "allgather") != "allgather") {
+        plan_.lose(
+            "parallelism.context_parallel_rotate_method = \"alltoall\": keys and values are "
+            "gathered here");
+      }
+    }
+    find("parallelism.context_parallel_rotate_method");
+    if (const std::int64_t ep = whole("parallelism.expert_parallel_degree", 1); ep > 1) {
+      take("parallelism.expert_parallel_degree", "1");
+      const std::int64_t etp = whole("parallelism.expert_tensor_parallel_degree", 1);
+      plan_.flag("parallelism.expert_parallel_folding", tp > 1 && etp == 1);
+    }
+    find("parallelism.expert_tensor_parallel_degree");
+    if (flag("parallelism.enable_async_tensor_parallel")) {
+      plan_.lose("parallelism.enable_async_tensor_parallel: [framework] overlaps_products = true");
+    }
+    read_pipeline(pp);
+    const std::int64_t others = std::max<std::int64_t>(1, replicate * tp * cp * pp);
+    if (shard == -1 && options_.nodes == 0) {
+      plan_.assume(
+          "as many GPUs as the other degrees fill nodes, and the rest for sharding "
+          "(--nodes)");
+    }
+    plan_.take_cluster(options_, others * std::max<std::int64_t>(1, shard), 0);
+  }
+
+  void read_pipeline(std::int64_t pp) {
+    const std::string schedule = word("parallelism.pipeline_parallel_schedule", "1F1B");
+    const std::int64_t size = whole("parallelism.pipeline_parallel_microbatch_size", 1);
+    const Node* csv = find("parallelism.pipeline_parallel_schedule_csv");
+    const Node* parts = find("parallelism.module_fqns_per_model_part");
+    if (pp == 1) return;
+    const std::int64_t local = whole("training.local_batch_size", 8);
+    plan_.set("parallelism.pipeline_parallel_microbatches",
+              std::max<std::int64_t>(1, local / std::max<std::int64_t>(1, size)),
+              "parallelism.pipeline_parallel_microbatch_size = " + std::to_string(size));
+    if (csv != nullptr && !csv->text.empty()) {
+      take("parallelism.pipeline_parallel_schedule_csv", "");
+    } else {
+      plan_.text("parallelism.pipeline_parallel_schedule", schedule,
+                 "parallelism.pipeline_parallel_schedule = " + quote(schedule));
+    }
+    std::vector<std::int64_t> blocks;
+    if (parts != nullptr && parts->kind == Node::Kind::Array && !parts->children.empty()) {
+      for (const Node& part : parts->children) {
+        blocks.push_back(
+            std::count_if(part.children.begin(), part.children.end(),
+                          [](const Node& n) { return n.text.starts_with("layers."); }));
+      }
+    } else {
+      blocks = blocks_by_rule(pp, schedule);
+    }
+    const auto stages = static_cast<std::int64_t>(blocks.size());
+    plan_.set("parallelism.pipeline_parallel_virtual_stages",
+              std::max<std::int64_t>(1, stages / pp));
+    if (blocks.empty() || std::all_of(blocks.begin(), blocks.end(),
+                                      [&](std::int64_t n) { return n == blocks.front(); })) {
+      return;
+    }
+    std::string list;
+    for (const std::int64_t n : blocks) list += (list.empty() ? "[" : ", ") + std::to_string(n);
+    plan_.set("parallelism.pipeline_parallel_layers_per_stage", list + "]");
+  }
+
+  /// The blocks of each stage as pipeline_llm and generate_llm_fqn_per_model_part of torchtitan's
+  /// distributed/pipeline_parallel.py divide them.
+  std::vector<std::int64_t> blocks_by_rule(std::int64_t pp, const std::string& schedule) {
+    const std::int64_t first = whole("parallelism.pipeline_parallel_first_stage_less_layers", 1);
+    const std::int64_t last = whole("parallelism.pipeline_parallel_last_stage_less_layers", 1);
+    const std::int64_t per_stage = whole("parallelism.pipeline_parallel_layers_per_stage", 0);
+    std::int64_t stages = pp * (has_two_stages(schedule) ? 2 : 1);
+    const std::int64_t all = layers_ + first + last;
+    if (layers_ == 0) return std::vector<std::int64_t>(static_cast<std::size_t>(stages), 1);
+    if (per_stage > 0) stages = (all + per_stage - 1) / per_stage;
+    std::vector<std::int64_t> blocks;
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+      blocks.push_back(all / stages + (stage < all % stages ? 1 : 0) - (stage == 0 ? first : 0) -
+                       (stage == stages - 1 ? last : 0));
+    }
+    return blocks;
+  }
+
+  void read_recomputation() {
+    const std::string mode = word("activation_checkpoint.mode", "selective");
+    if (mode == "memory_budget") {
+      plan_.lose("activation_checkpoint.mode = \"memory_budget\": say what is recomputed");
+      return;
+    }
+    plan_.text("activation_checkpoint.mode", mode, "activation_checkpoint.mode = " + quote(mode));
+    if (mode == "selective") {
+      take("activation_checkpoint.selective_ac_option", "\"2\"");
+    } else {
+      find("activation_checkpoint.selective_ac_option");
+    }
+  }
+
+  void read_rest() {
+    if (flag("checkpoint.enable")) {
+      take("checkpoint.interval", "500");
+      take("checkpoint.folder", "\"checkpoint\"");
+      take("checkpoint.keep_latest_k", "10");
+    }
+    if (flag("validation.enable")) {
+      plan_.lose("[validation]: name a text or token shards in validation.dataset, and its freq");
+    }
+    if (flag("compile.enable")) {
+      plan_.lose("compile.enable: kernels that are fused are a framework's way here ([framework])");
+    }
+    if (flag("fault_tolerance.enable"))
+      plan_.lose("fault_tolerance.enable: replicas do not come and go");
+    const Node* converters = find("model.converters");
+    if (converters != nullptr && !converters->children.empty()) {
+      plan_.lose("model.converters = " + to_text(*converters) +
+                 ": products in narrow types are a framework's way here ([framework] fp8)");
+    }
+    for (const Setting& s : settings_) {
+      if (used_.count(s.name) > 0) continue;
+      const bool harmless =
+          std::any_of(std::begin(kHarmless), std::end(kHarmless),
+                      [&](std::string_view begin) { return s.name.starts_with(begin); });
+      if (harmless) {
+        plan_.ignore(s.name);
+      } else {
+        plan_.lose(shown(s.name, *s.node) + ": a scenario has no word for it");
+      }
+    }
+  }
+
+  const PlanOptions& options_;
+  PlanWriter plan_;
+  std::vector<Setting> settings_;
+  std::set<std::string, std::less<>> used_;
+  std::int64_t layers_ = 0;
+};
+
+}  // namespace
+
+Result<PlanImport> from_torchtitan(std::string_view text, const std::string& file,
+                                   const PlanOptions& options) {
+  const Result<Node> root = parse_document(text, file);
+  if (!root) return root.error();
+  return TorchtitanReader(*root, options).read(file);
+}
+
+std::optional<Trainer> recognize_plan(std::string_view text, const std::string& file) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return std::nullopt;
+  if (text[first] == '{') {
+    for (const char* key : {"\"zero_optimization\"", "\"train_micro_batch_size_per_gpu\"",
+                            "\"train_batch_size\"", "\"gradient_accumulation_steps\""}) {
+      if (text.find(key) != std::string_view::npos) return Trainer::DeepSpeed;
+    }
+    return std::nullopt;
+  }
+  if (!file.ends_with(".toml")) {
+    const bool arguments = text.find("--num-layers") != std::string_view::npos ||
+                           text.find("--tensor-model-parallel-size") != std::string_view::npos;
+    return arguments ? std::optional(Trainer::Megatron) : std::nullopt;
+  }
+  const Result<Node> root = parse_document(text, file);
+  if (!root) return std::nullopt;
+  const Node* model = root->find("model");
+  const bool flavored = model != nullptr && model->find("flavor") != nullptr;
+  for (const Node& child : root->children) {
+    if (child.is_table() && trainer_of_section(child.key) == Trainer::Torchtitan) {
+      return Trainer::Torchtitan;
+    }
+  }
+  return flavored ? std::optional(Trainer::Torchtitan) : std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,202 @@
+#include "core/handover/megatron_account.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace lockstep {
+namespace {
+
+// Arguments that change neither what is computed nor where, by their beginnings.
+constexpr std::string_view kWithoutEffect[] = {"log-",
+                                               "tensorboard-",
+                                               "wandb-",
+                                               "save",
+                                               "load",
+                                               "no-load-",
+                                               "no-save-",
+                                               "ckpt-",
+                                               "dist-ckpt-",
+                                               "data-",
+                                               "split",
+                                               "tokenizer-",
+                                               "vocab-file",
+                                               "merge-file",
+                                               "tiktoken-",
+                                               "mock-data",
+                                               "num-workers",
+                                               "dataloader-",
+                                               "no-mmap-",
+                                               "no-create-attention-mask",
+                                               "create-attention-mask",
+                                               "eod-mask-loss",
+                                               "reset-position-ids",
+                                               "reset-attention-mask",
+                                               "legacy-tokenizer",
+                                               "use-checkpoint-args",
+                                               "use-checkpoint-opt",
+                                               "auto-detect-ckpt-format",
+                                               "finetune",
+                                               "pretrained-checkpoint",
+                                               "async-save",
+                                               "use-dist-ckpt",
+                                               "use-persistent-ckpt-worker",
+                                               "distributed-",
+                                               "master-",
+                                               "node-rank",
+                                               "rdzv-",
+                                               "max-restarts",
+                                               "standalone",
+                                               "tee",
+                                               "redirects",
+                                               "role",
+                                               "local-ranks-filter",
+                                               "no-python",
+                                               "module",
+                                               "run-path",
+                                               "manual-gc",
+                                               "exit-",
+                                               "timing-",
+                                               "profile",
+                                               "use-pytorch-profiler",
+                                               "nvtx-",
+                                               "use-mcore-models",
+                                               "transformer-impl",
+                                               "enable-experimental",
+                                               "disable-gloo-process-groups",
+                                               "no-check-for-nan",
+                                               "check-for-",
+                                               "no-one-logger",
+                                               "enable-one-logger",
+                                               "trust-remote-code",
+                                               "export-",
+                                               "eval-iters",
+                                               "eval-interval",
+                                               "skip-train",
+                                               "test-mode",
+                                               "empty-unused-memory-level",
+                                               "use-te",
+                                               "non-persistent-",
+                                               "deterministic-mode",
+                                               "record-memory-history",
+                                               "memory-snapshot",
+                                               "attention-softmax-in-fp32",
+                                               "no-async-tensor-model-parallel-allreduce",
+                                               "override-",
+                                               "use-legacy-models",
+                                               "train-data-path",
+                                               "valid-data-path",
+                                               "mmap",
+                                               "inference-",
+                                               "init-method",
+                                               "container-",
+                                               "job-name",
+                                               "gpus-per-node",
+                                               "cpus-per-task",
+                                               "ntasks-per-node",
+                                               "partition",
+                                               "time",
+                                               "exclusive",
+                                               "account",
+                                               "output",
+                                               "error",
+                                               "mem"};
+
+// What decides which kernels compute the same, by parts of names.
+constexpr std::string_view kKernels[] = {
+    "fusion", "attention-backend", "flash-attn",      "fp8-",
+    "fp4-",   "cuda-graph",        "tp-comm-overlap", "grouped-gemm"};
+
+std::string shown(const MegatronArgument& a) {
+  return "--" + a.name + (a.value.empty() ? "" : " " + a.value);
+}
+
+std::string megatron_name(std::string_view key) {
+  return std::string(name_for(Trainer::Megatron, key));
+}
+
+}  // namespace
+
+MegatronAccount::MegatronAccount(const std::vector<MegatronArgument>& arguments)
+    : plan_(Trainer::Megatron) {
+  for (const MegatronArgument& argument : arguments) {
+    const auto [at, first] = given_.try_emplace(argument.name, argument);
+    if (first) {
+      order_.push_back(argument.name);
+    } else if (at->second.value != argument.value) {
+      plan_.lose("--" + argument.name + " stands twice: took " + shown(at->second) + ", not " +
+                 shown(argument));
+    }
+  }
+}
+
+std::string MegatronAccount::from(const std::string& name) const { return shown(given_.at(name)); }
+
+std::string MegatronAccount::word(const std::string& name) {
+  const auto at = given_.find(name);
+  if (at == given_.end()) return "";
+  know(name);
+  return at->second.value.substr(0, at->second.value.find(' '));
+}
+
+bool MegatronAccount::flag(const std::string& name) {
+  if (!given(name)) return false;
+  const std::string value = word(name);
+  return value != "false" && value != "False";
+}
+
+std::optional<double> MegatronAccount::number(const std::string& name) {
+  const std::string text = word(name);
+  if (text.empty()) return std::nullopt;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size()) return value;
+  plan_.lose(from(name) + ": this is not a number here; say it yourself");
+  return std::nullopt;
+}
+
+std::int64_t MegatronAccount::integer(const std::string& name, std::int64_t otherwise) {
+  const std::optional<double> value = number(name);
+  return value ? static_cast<std::int64_t>(*value) : otherwise;
+}
+
+std::int64_t MegatronAccount::take(std::string_view key, std::int64_t otherwise) {
+  const std::string name = megatron_name(key);
+  const std::optional<double> value = number(name);
+  const std::int64_t whole = value ? static_cast<std::int64_t>(*value) : otherwise;
+  plan_.set(key, whole, value ? from(name) : "");
+  return whole;
+}
+
+double MegatronAccount::take_real(std::string_view key, double otherwise) {
+  const std::string name = megatron_name(key);
+  const std::optional<double> value = number(name);
+  plan_.number(key, value.value_or(otherwise), value ? from(name) : "");
+  return value.value_or(otherwise);
+}
+
+void MegatronAccount::know_all(std::string_view begin) {
+  for (const std::string& name : order_) {
+    if (name.starts_with(begin)) know(name);
+  }
+}
+
+void MegatronAccount::account_for_rest() {
+  for (const std::string& name : order_) {
+    if (known_.count(name) > 0) continue;
+    const bool harmless =
+        std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect),
+                    [&](std::string_view begin) { return name.starts_with(begin); });
+    const bool kernels = std::any_of(std::begin(kKernels), std::end(kKernels), [&](auto part) {
+      return name.find(part) != std::string::npos;
+    });
+    if (harmless) {
+      plan_.ignore(name);
+    } else if (kernels) {
+      plan_.lose(from(name) + ": kernels are a framework's way here ([framework])");
+    } else {
+      plan_.lose(from(name) + ": a scenario has no word for it");
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// Plan import: what torchtitan, Megatron-LM or DeepSpeed trains, as the text of a scenario, with an
+// account of every setting of the file: taken, without effect on a plan, or not expressible.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.hpp"
+#include "core/spec/foreign_names.hpp"
+
+namespace lockstep {
+
+/// What such a file leaves to others.
+struct PlanOptions {
+  std::string model = {};        // a preset's name or the path of a config.json; empty: the file's
+  std::string cluster = "h100";  // a preset's name or a profile's path
+  int nodes = 0;                 // 0: what the file says, or as many as its degrees need
+  int seq_len = 0;               // 0: what the file says
+};
+
+struct PlanImport {
+  std::string text;                // the scenario, as TOML
+  std::vector<std::string> taken;  // "tensor-model-parallel-size = 8 -> tensor_parallel_degree = 8"
+  std::vector<std::string> without_effect;  // names
+  std::vector<std::string> lost;     // a sentence each: what the file says and a scenario cannot
+  std::vector<std::string> assumed;  // a sentence each: what the file does not say
+};
+
+/// Reads TOML of torchtitan 0.2. `file` names the text in errors. Errors: Parse; InvalidSpec if the
+/// file does not say the model and PlanOptions::model neither.
+Result<PlanImport> from_torchtitan(std::string_view text, const std::string& file,
+                                   const PlanOptions& options);
+/// Reads arguments of Megatron-LM's pretrain_gpt.py: alone, in a shell script that sets them in
+/// variables and arrays, or as the YAML of its tests.
+Result<PlanImport> from_megatron(std::string_view text, const std::string& file,
+                                 const PlanOptions& options);
+/// Reads JSON of DeepSpeed, whose models are the script's, so that it needs PlanOptions::model.
+Result<PlanImport> from_deepspeed(std::string_view text, const std::string& file,
+                                  const PlanOptions& options);
+/// One of these.
+Result<PlanImport> import_plan(Trainer trainer, std::string_view text, const std::string& file,
+                               const PlanOptions& options);
+
+/// Whose file this is, by its content, if it is none of ours.
+std::optional<Trainer> recognize_plan(std::string_view text, const std::string& file);
+
+}  // namespace lockstep

@@ -1,0 +1,104 @@
+#include "core/handover/plan_writer.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/handover/words.hpp"
+#include "core/scenario/document.hpp"
+#include "core/scenario/scenario_file.hpp"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kOrder[] = {"model",
+                                       "training",
+                                       "optimizer",
+                                       "lr_scheduler",
+                                       "loss_scale",
+                                       "parallelism",
+                                       "activation_checkpoint",
+                                       "checkpoint",
+                                       "cluster"};
+
+}  // namespace
+
+void PlanWriter::set(std::string_view key, const std::string& value, const std::string& from) {
+  const std::size_t dot = key.find('.');
+  sections_[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value;
+  if (!from.empty()) plan_.taken.push_back(from + " -> " + std::string(key) + " = " + value);
+}
+void PlanWriter::set(std::string_view key, std::int64_t value, const std::string& from) {
+  set(key, std::to_string(value), from);
+}
+void PlanWriter::number(std::string_view key, double value, const std::string& from) {
+  set(key, format_number(value), from);
+}
+void PlanWriter::text(std::string_view key, std::string_view value, const std::string& from) {
+  set(key, quote(value), from);
+}
+void PlanWriter::flag(std::string_view key, bool value, const std::string& from) {
+  set(key, std::string(value ? "true" : "false"), from);
+}
+
+bool PlanWriter::has(std::string_view key) const {
+  const std::size_t dot = key.find('.');
+  const auto section = sections_.find(key.substr(0, dot));
+  return section != sections_.end() && section->second.count(std::string(key.substr(dot + 1))) > 0;
+}
+
+void PlanWriter::lose(std::string sentence) {
+  const auto said = std::find(plan_.lost.begin(), plan_.lost.end(), sentence);
+  if (said == plan_.lost.end()) plan_.lost.push_back(std::move(sentence));
+}
+
+bool PlanWriter::take_model(const PlanOptions& options) {
+  if (options.model.empty()) return false;
+  namespace fs = std::filesystem;
+  fs::path path(options.model);
+  if (!path.has_parent_path() && path.extension() != ".json") {
+    text("model.preset", options.model);
+    return true;
+  }
+  if (fs::is_directory(path)) path /= "config.json";
+  text("model.hf_config", fs::absolute(path).lexically_normal().string());
+  return true;
+}
+
+std::int64_t PlanWriter::ranks_of_node(const PlanOptions& options) {
+  std::vector<Error> errors;
+  const ClusterSpec cluster = load_cluster(options.cluster, errors);
+  constexpr std::int64_t kUsual = 8;
+  return errors.empty() ? std::max(1, cluster.ranks_per_node()) : kUsual;
+}
+
+void PlanWriter::take_cluster(const PlanOptions& options, std::int64_t ranks, std::int64_t said) {
+  const bool file = options.cluster.ends_with(".toml");
+  text(file ? "cluster.profile" : "cluster.preset",
+       file ? std::filesystem::absolute(options.cluster).string() : options.cluster);
+  const std::int64_t per_node = ranks_of_node(options);
+  const std::int64_t needed = std::max<std::int64_t>(1, (ranks + per_node - 1) / per_node);
+  set("cluster.nodes", std::max<std::int64_t>(options.nodes > 0 ? options.nodes : said, needed));
+  assume("the cluster: " + options.cluster + " (--cluster)");
+}
+
+PlanImport PlanWriter::finish(const std::string& file) {
+  plan_.text = "# From " + std::filesystem::path(file).filename().string() + ", a file of " +
+               std::string(spoken_name(trainer_)) + ": lockstep import " +
+               std::string(command_name(trainer_)) + "\n";
+  for (const std::string_view name : kOrder) {
+    const auto section = sections_.find(name);
+    if (section == sections_.end()) continue;
+    plan_.text += "\n[" + std::string(name) + "]\n";
+    for (const auto& [key, value] : section->second) plan_.text += key + " = " + value + "\n";
+  }
+  return std::move(plan_);
+}
+
+Result<PlanImport> import_plan(Trainer trainer, std::string_view text, const std::string& file,
+                               const PlanOptions& options) {
+  if (trainer == Trainer::Torchtitan) return from_torchtitan(text, file, options);
+  if (trainer == Trainer::Megatron) return from_megatron(text, file, options);
+  return from_deepspeed(text, file, options);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// PlanWriter: collects the settings of a scenario and the account of where they come from. Internal
+// to core/handover.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/handover/plan_import.hpp"
+
+namespace lockstep {
+
+class PlanWriter {
+ public:
+  explicit PlanWriter(Trainer trainer) : trainer_(trainer) {}
+
+  /// Sets our key to TOML text. `from` is what the file says: "num-layers 12"; empty: it does not
+  /// say so in as many words, and nothing is noted.
+  void set(std::string_view key, const std::string& value, const std::string& from = {});
+  void set(std::string_view key, std::int64_t value, const std::string& from = {});
+  void number(std::string_view key, double value, const std::string& from = {});
+  void text(std::string_view key, std::string_view value, const std::string& from = {});
+  void flag(std::string_view key, bool value, const std::string& from = {});
+  bool has(std::string_view key) const;
+
+  void ignore(std::string name) { plan_.without_effect.push_back(std::move(name)); }
+  void lose(std::string sentence);  // once, however often it is said
+  void assume(std::string sentence) { plan_.assumed.push_back(std::move(sentence)); }
+
+  /// [model] from PlanOptions::model. False: it is empty.
+  bool take_model(const PlanOptions& options);
+  /// [cluster] with nodes for `ranks` ranks. `said` are the nodes that the file names; 0: none.
+  void take_cluster(const PlanOptions& options, std::int64_t ranks, std::int64_t said);
+  /// How many ranks a node of the cluster has; 8 if the cluster is not known.
+  static std::int64_t ranks_of_node(const PlanOptions& options);
+
+  /// The scenario's text, headed by a line that says where it is from.
+  PlanImport finish(const std::string& file);
+
+ private:
+  Trainer trainer_;
+  PlanImport plan_;
+  std::map<std::string, std::map<std::string, std::string>, std::less<>> sections_;
+};
+
+}  // namespace lockstep

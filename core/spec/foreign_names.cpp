@@ -1,0 +1,171 @@
+#include "core/spec/foreign_names.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace lockstep {
+namespace {
+
+/// torchtitan's name is ours.
+constexpr std::string_view kSame = "=";
+
+// torchtitan 0.2 (config/job_config.py), Megatron-LM (training/arguments.py, 2026), DeepSpeed
+// (runtime/config.py, runtime/zero/config.py).
+constexpr ForeignName kNames[] = {
+    {"model.layers", "", "num-layers", ""},
+    {"model.hidden", "", "hidden-size", ""},
+    {"model.ffn_hidden", "", "ffn-hidden-size", ""},
+    {"model.heads", "", "num-attention-heads", ""},
+    {"model.head_dim", "", "kv-channels", ""},
+    {"model.kv_heads", "", "num-query-groups", ""},
+    {"model.max_seq_len", "", "max-position-embeddings", ""},
+    {"model.vocab", "", "vocab-size", ""},
+    {"model.norm_eps", "", "norm-epsilon", ""},
+    {"model.rope_theta", "", "rotary-base", ""},
+    {"model.rope_factor", "", "rope-scaling-factor", ""},
+    {"model.qkv_bias", "", "add-qkv-bias", ""},
+    {"model.qk_norm", "", "qk-layernorm", ""},
+    {"model.tied_embeddings", "", "untie-embeddings-and-output-weights", ""},
+    {"model.experts", "", "num-experts", ""},
+    {"model.experts_per_token", "", "moe-router-topk", ""},
+    {"model.expert_period", "", "moe-layer-freq", ""},
+    {"model.capacity_factor", "", "moe-expert-capacity-factor", ""},
+    {"model.router_aux_loss_coef", "", "moe-aux-loss-coeff", ""},
+    {"training.seq_len", kSame, "seq-length", ""},
+    {"training.local_batch_size", kSame, "micro-batch-size", "train_micro_batch_size_per_gpu"},
+    {"training.global_batch_size", kSame, "global-batch-size", "train_batch_size"},
+    {"training.steps", kSame, "train-iters", ""},
+    {"training.seed", kSame, "seed", ""},
+    {"training.max_norm", kSame, "clip-grad", "gradient_clipping"},
+    {"training.dtype", kSame, "", ""},
+    {"training.dataset", kSame, "data-path", ""},
+    {"training.mixed_precision_param", kSame, "bf16", "bf16.enabled"},
+    {"training.mixed_precision_reduce", kSame, "accumulate-allreduce-grads-in-fp32",
+     "data_types.grad_accum_dtype"},
+    {"optimizer.name", kSame, "optimizer", "optimizer.type"},
+    {"optimizer.lr", kSame, "lr", "optimizer.params.lr"},
+    {"optimizer.beta1", kSame, "adam-beta1", "optimizer.params.betas"},
+    {"optimizer.beta2", kSame, "adam-beta2", ""},
+    {"optimizer.eps", kSame, "adam-eps", "optimizer.params.eps"},
+    {"optimizer.weight_decay", kSame, "weight-decay", "optimizer.params.weight_decay"},
+    {"optimizer.momentum", "", "sgd-momentum", "optimizer.params.momentum"},
+    {"lr_scheduler.warmup_steps", kSame, "lr-warmup-iters", "scheduler.params.warmup_num_steps"},
+    {"lr_scheduler.decay_ratio", kSame, "lr-decay-iters", ""},
+    {"lr_scheduler.decay_type", kSame, "lr-decay-style", "scheduler.type"},
+    {"lr_scheduler.min_lr_factor", kSame, "min-lr", "scheduler.params.cos_min_ratio"},
+    {"loss_scale.init_scale", "", "initial-loss-scale", "fp16.initial_scale_power"},
+    {"loss_scale.growth_interval", "", "loss-scale-window", "fp16.loss_scale_window"},
+    {"loss_scale.hysteresis", "", "hysteresis", "fp16.hysteresis"},
+    {"loss_scale.min_scale", "", "min-loss-scale", "fp16.min_loss_scale"},
+    {"parallelism.data_parallel_replicate_degree", kSame, "num-distributed-optimizer-instances",
+     ""},
+    {"parallelism.data_parallel_shard_degree", kSame, "", "zero_optimization.mics_shard_size"},
+    {"parallelism.zero_stage", "", "data-parallel-sharding-strategy", "zero_optimization.stage"},
+    {"parallelism.context_parallel_degree", kSame, "context-parallel-size", ""},
+    {"parallelism.context_parallel_method", "parallelism.context_parallel_rotate_method",
+     "cp-comm-type", ""},
+    {"parallelism.tensor_parallel_degree", kSame, "tensor-model-parallel-size", ""},
+    {"parallelism.enable_sequence_parallel", "", "sequence-parallel", ""},
+    {"parallelism.expert_parallel_degree", kSame, "expert-model-parallel-size", ""},
+    {"parallelism.expert_parallel_folding", "parallelism.expert_tensor_parallel_degree",
+     "expert-tensor-parallel-size", ""},
+    {"parallelism.pipeline_parallel_degree", kSame, "pipeline-model-parallel-size", ""},
+    {"parallelism.pipeline_parallel_schedule", kSame, "", ""},
+    {"parallelism.pipeline_parallel_schedule_csv", kSame, "", ""},
+    {"parallelism.pipeline_parallel_virtual_stages", "", "num-virtual-stages-per-pipeline-rank",
+     ""},
+    {"parallelism.pipeline_parallel_microbatch_group_size", "",
+     "microbatch-group-size-per-virtual-pipeline-stage", ""},
+    {"parallelism.pipeline_parallel_layers_per_stage", "parallelism.module_fqns_per_model_part",
+     "decoder-first-pipeline-num-layers", ""},
+    {"parallelism.fsdp_reshard_after_forward", kSame, "", ""},
+    {"parallelism.fsdp_reshard_degree", "", "", "zero_optimization.zero_hpz_partition_size"},
+    {"parallelism.fsdp_persistence_threshold", "", "",
+     "zero_optimization.stage3_param_persistence_threshold"},
+    {"parallelism.offload", "training.enable_cpu_offload", "optimizer-cpu-offload",
+     "zero_optimization.offload_optimizer"},
+    {"parallelism.bucket_cap_mb", "", "ddp-bucket-size", "zero_optimization.reduce_bucket_size"},
+    {"parallelism.overlap_grad_reduce", "", "overlap-grad-reduce",
+     "zero_optimization.overlap_comm"},
+    {"parallelism.overlap_param_gather", "", "overlap-param-gather", ""},
+    {"activation_checkpoint.mode", kSame, "recompute-granularity", ""},
+    {"activation_checkpoint.selective_ac_option", kSame, "recompute-modules", ""},
+    {"checkpoint.interval", kSame, "save-interval", ""},
+    {"checkpoint.folder", kSame, "save", ""},
+    {"checkpoint.keep_latest_k", kSame, "", ""},
+    {"validation.freq", kSame, "eval-interval", ""},
+    {"validation.steps", kSame, "eval-iters", ""},
+};
+
+std::string_view last_part(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+std::string plain(std::string_view word) {
+  while (word.starts_with('-')) word.remove_prefix(1);
+  std::string text(word);
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+}  // namespace
+
+std::string_view command_name(Trainer trainer) {
+  constexpr std::string_view kNamesOfCommands[] = {"torchtitan", "megatron", "deepspeed"};
+  return kNamesOfCommands[static_cast<int>(trainer)];
+}
+
+std::string_view spoken_name(Trainer trainer) {
+  constexpr std::string_view kSpoken[] = {"torchtitan", "Megatron-LM", "DeepSpeed"};
+  return kSpoken[static_cast<int>(trainer)];
+}
+
+std::string_view ForeignName::of(Trainer trainer) const {
+  if (trainer == Trainer::Torchtitan) return torchtitan == kSame ? key : torchtitan;
+  return trainer == Trainer::Megatron ? megatron : deepspeed;
+}
+
+std::span<const ForeignName> foreign_names() { return kNames; }
+
+std::string_view name_for(Trainer trainer, std::string_view key) {
+  for (const ForeignName& name : kNames) {
+    if (name.key == key) return name.of(trainer);
+  }
+  return {};
+}
+
+std::string_view key_for(Trainer trainer, std::string_view name) {
+  for (const ForeignName& row : kNames) {
+    if (!name.empty() && row.of(trainer) == name) return row.key;
+  }
+  return {};
+}
+
+std::optional<ForeignMeaning> foreign_meaning(std::string_view word) {
+  const std::string wanted = plain(word);
+  for (const Trainer trainer : {Trainer::Megatron, Trainer::DeepSpeed, Trainer::Torchtitan}) {
+    for (const ForeignName& row : kNames) {
+      const std::string_view name = row.of(trainer);
+      if (!name.empty() && plain(last_part(name)) == wanted) return {{trainer, name, row.key}};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Trainer> trainer_of_section(std::string_view name) {
+  for (const std::string_view section :
+       {"job", "profiling", "metrics", "compile", "comm", "quantize", "float8", "fault_tolerance",
+        "experimental", "debug", "memory_estimation"}) {
+    if (name == section) return Trainer::Torchtitan;
+  }
+  for (const ForeignName& row : kNames) {
+    if (!row.deepspeed.empty() && row.deepspeed.substr(0, row.deepspeed.find('.')) == name &&
+        name != "optimizer") {
+      return Trainer::DeepSpeed;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

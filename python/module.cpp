@@ -1,0 +1,204 @@
+// The Python module "lockstep": api/ with numpy arrays for timelines and memory. docs/library.md
+// has its page. Faults become exceptions of type lockstep.Error.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "lockstep/lockstep.hpp"
+
+namespace py = pybind11;
+namespace api = lockstep::api;
+
+namespace {
+
+struct Failure {
+  std::vector<api::Fault> faults;
+};
+
+template <class T>
+T value_of(api::Result<T> result) {
+  if (!result) throw Failure{result.faults()};
+  return std::move(*result);
+}
+
+/// An array that shows a column of `owner`, which it keeps alive.
+template <class T>
+py::array column(const std::vector<T>& values, py::handle owner) {
+  py::array_t<T> array({static_cast<py::ssize_t>(values.size())}, values.data(), owner);
+  array.attr("setflags")(py::arg("write") = false);
+  return array;
+}
+
+template <class Owner, class T>
+auto shown(const std::vector<T> Owner::*member) {
+  return [member](py::object self) { return column(self.cast<const Owner&>().*member, self); };
+}
+
+const char* name_of(api::FaultKind kind) {
+  constexpr const char* kNames[] = {"parse",  "invalid_spec", "unsupported", "out_of_memory",
+                                    "device", "expectation",  "internal"};
+  return kNames[static_cast<int>(kind)];
+}
+
+void add_errors(py::module_& m) {
+  py::class_<api::Fault>(m, "Fault", "One thing that is wrong, and where the user wrote it.")
+      .def_property_readonly("kind", [](const api::Fault& f) { return name_of(f.kind); })
+      .def_readonly("message", &api::Fault::message)
+      .def_readonly("file", &api::Fault::file)
+      .def_readonly("line", &api::Fault::line)
+      .def_readonly("column", &api::Fault::column)
+      .def("__str__", [](const api::Fault& f) { return api::to_string(f); })
+      .def("__repr__", [](const api::Fault& f) { return "<Fault " + api::to_string(f) + ">"; });
+  static const py::object error = py::reinterpret_steal<py::object>(PyErr_NewExceptionWithDoc(
+      "lockstep.Error", "What is wrong, all of it; `faults` has the parts.", PyExc_ValueError,
+      nullptr));
+  error.inc_ref();  // it outlives the interpreter's end
+  m.attr("Error") = error;
+  py::register_exception_translator([](std::exception_ptr thrown) {  // NOLINT: its signature
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Failure& failure) {
+      const py::object instance = error(api::to_string(failure.faults));
+      instance.attr("faults") = failure.faults;
+      PyErr_SetObject(error.ptr(), instance.ptr());
+    }
+  });
+}
+
+void add_scenario_and_program(py::module_& m) {
+  using Released = py::call_guard<py::gil_scoped_release>;
+  const std::vector<std::string> nothing;
+  py::class_<api::Scenario>(m, "Scenario", "What is trained, where and how.")
+      .def_static(
+          "load",
+          [](const std::string& path, const std::vector<std::string>& set) {
+            return value_of(api::Scenario::load(path, set));
+          },
+          py::arg("path"), py::arg("set") = nothing, "Reads a file; set has \"section.key=value\".")
+      .def_static(
+          "parse",
+          [](const std::string& text, const std::vector<std::string>& set) {
+            return value_of(api::Scenario::parse(text, set));
+          },
+          py::arg("text"), py::arg("set") = nothing)
+      .def_static(
+          "load_sweep",
+          [](const std::string& path, const std::vector<std::string>& set) {
+            return value_of(api::Scenario::load_sweep(path, set));
+          },
+          py::arg("path"), py::arg("set") = nothing, "Every point of a file's [sweep].")
+      .def_property_readonly("label", &api::Scenario::label)
+      .def_property_readonly("text", &api::Scenario::text)
+      .def_property_readonly("ranks", &api::Scenario::ranks)
+      .def_property_readonly("warnings", &api::Scenario::warnings);
+  py::class_<api::MemoryNeed>(m, "MemoryNeed", "Memory of the rank that needs most, in bytes.")
+      .def_readonly("arena", &api::MemoryNeed::arena)
+      .def_readonly("allocated", &api::MemoryNeed::allocated)
+      .def_readonly("process", &api::MemoryNeed::process)
+      .def_readonly("available", &api::MemoryNeed::available);
+  py::class_<api::Program>(m, "Program", "What every rank does in a step.")
+      .def_static("parse",
+                  [](const std::string& text) { return value_of(api::Program::parse(text)); })
+      .def_property_readonly("text", &api::Program::text)
+      .def_property_readonly("hash", &api::Program::hash)
+      .def_property_readonly("ranks", &api::Program::ranks)
+      .def_property_readonly("ops", &api::Program::ops)
+      .def("verify", &api::Program::verify, Released(), "What is wrong with it.")
+      .def("memory", &api::Program::memory, py::arg("scenario"));
+  m.def(
+      "lower",
+      [](const api::Scenario& scenario) { return value_of(api::Program::lower(scenario)); },
+      py::arg("scenario"), Released(), "A scenario as a program, verified.");
+}
+
+void add_runs(py::module_& m) {
+  using Released = py::call_guard<py::gil_scoped_release>;
+  using T = api::Timeline;
+  py::class_<T>(m, "Timeline", "Spans as columns; times are picoseconds.")
+      .def_property_readonly("step", shown(&T::step))
+      .def_property_readonly("rank", shown(&T::rank))
+      .def_property_readonly("stream", shown(&T::stream))
+      .def_property_readonly("name", shown(&T::name))
+      .def_property_readonly("kind", shown(&T::kind))
+      .def_property_readonly("stage", shown(&T::stage))
+      .def_property_readonly("microbatch", shown(&T::microbatch))
+      .def_property_readonly("layer", shown(&T::layer))
+      .def_property_readonly("begin_ps", shown(&T::begin_ps))
+      .def_property_readonly("active_ps", shown(&T::active_ps))
+      .def_property_readonly("end_ps", shown(&T::end_ps))
+      .def_property_readonly("bytes", shown(&T::bytes))
+      .def_property_readonly("same_as", shown(&T::same_as))
+      .def_readonly("names", &T::names)
+      .def_readonly("streams", &T::streams)
+      .def_readonly("ranks", &T::ranks)
+      .def("__len__", [](const T& t) { return t.begin_ps.size(); });
+  using M = api::MemoryTimeline;
+  py::class_<M>(m, "MemoryTimeline", "Memory after each event: rows of bytes by kind.")
+      .def_property_readonly("rank", shown(&M::rank))
+      .def_property_readonly("time_ps", shown(&M::time_ps))
+      .def_property_readonly("bytes",
+                             [](const py::object& self) {
+                               const M& memory = self.cast<const M&>();
+                               return column(memory.bytes, self)
+                                   .attr("reshape")(memory.rank.size(), memory.kinds.size());
+                             })
+      .def_readonly("kinds", &M::kinds)
+      .def("__len__", [](const M& memory) { return memory.rank.size(); });
+  py::class_<api::Figures>(m, "Figures", "The figures of a step; docs/report.md has formulas.")
+      .def_readonly("step_time_s", &api::Figures::step_time_s)
+      .def_readonly("tokens_per_s", &api::Figures::tokens_per_s)
+      .def_readonly("images_per_s", &api::Figures::images_per_s)
+      .def_readonly("mfu", &api::Figures::mfu)
+      .def_readonly("bubble_fraction", &api::Figures::bubble_fraction)
+      .def_readonly("exposed_comm_s", &api::Figures::exposed_comm_s)
+      .def_readonly("peak_memory_bytes", &api::Figures::peak_memory_bytes);
+  py::class_<api::Run>(m, "Run", "A step that was simulated or recorded.")
+      .def_property_readonly("figures", &api::Run::figures)
+      .def("timeline", &api::Run::timeline, Released())
+      .def("memory", &api::Run::memory, Released())
+      .def("report_json", &api::Run::report_json)
+      .def(
+          "write_trace",
+          [](const api::Run& run, const std::string& path) {
+            if (auto faults = run.write_trace(path); !faults.empty()) throw Failure{faults};
+          },
+          py::arg("path"), Released(), "For Perfetto; compressed if the name ends in .gz.");
+  m.def(
+      "open", [](const std::string& path) { return value_of(api::Run::open(path)); },
+      py::arg("path"), Released(), "A run folder, or a trace of Lockstep's or PyTorch's.");
+  m.def(
+      "simulate", [](const api::Scenario& scenario) { return value_of(api::simulate(scenario)); },
+      py::arg("scenario"), Released(), "One step of a scenario.");
+}
+
+void add_search(py::module_& m) {
+  py::class_<api::Layout>(m, "Layout", "A layout that fits, simulated in full.")
+      .def_readonly("name", &api::Layout::name)
+      .def_readonly("scenario", &api::Layout::scenario)
+      .def_readonly("step_time_s", &api::Layout::step_time_s)
+      .def_readonly("tokens_per_s", &api::Layout::tokens_per_s)
+      .def_readonly("mfu", &api::Layout::mfu)
+      .def_readonly("bubble_fraction", &api::Layout::bubble_fraction)
+      .def_readonly("needed_memory_bytes", &api::Layout::needed_memory_bytes)
+      .def("__repr__", [](const api::Layout& l) { return "<Layout " + l.name + ">"; });
+  m.def(
+      "search",
+      [](const api::Scenario& scenario, const std::vector<std::string>& only, double seconds,
+         int threads, int finalists) {
+        return value_of(api::search(scenario, {only, seconds, threads, finalists}));
+      },
+      py::arg("scenario"), py::arg("only") = std::vector<std::string>(), py::arg("seconds") = 60.0,
+      py::arg("threads") = 0, py::arg("finalists") = 0, py::call_guard<py::gil_scoped_release>(),
+      "The fastest layouts of the scenario's cluster.");
+}
+
+}  // namespace
+
+PYBIND11_MODULE(lockstep, m) {
+  m.doc() = "Lockstep: distributed training, lowered to a program, verified and simulated.";
+  m.attr("__version__") = api::version();
+  add_errors(m);
+  add_scenario_and_program(m);
+  add_runs(m);
+  add_search(m);
+}

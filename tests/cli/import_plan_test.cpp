@@ -1,0 +1,66 @@
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.hpp"
+#include "tests/cli/command_line.hpp"
+
+namespace lockstep::test {
+namespace {
+
+const std::string kDeepSpeed = R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,
+  "gradient_accumulation_steps": 4, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2},
+  "wandb": {"team": "x"}, "sparse_attention": {"mode": "fixed"}})";
+
+TEST_CASE("an imported plan runs, and every setting of the file is accounted for", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "ds.json", kDeepSpeed);
+  const std::string scenario = folder / "scenario.toml";
+  const auto imported = lockstep({"import", "deepspeed", folder / "ds.json", "--model", "gpt2-124m",
+                                  "--seq-len", "512", "--out", scenario});
+  INFO(imported.err);
+  REQUIRE(imported.exit_code == 0);
+  CHECK(imported.out.empty());
+  CHECK_THAT(imported.err, ContainsSubstring("note: taken: zero_optimization.stage = 2"));
+  CHECK_THAT(imported.err, ContainsSubstring("note: without effect on a plan: wandb.team"));
+  CHECK_THAT(imported.err, ContainsSubstring("note: not taken: sparse_attention"));
+  const auto ran = lockstep({"run", scenario, "--json"});
+  INFO(ran.err);
+  REQUIRE(ran.exit_code == 0);
+  CHECK(nlohmann::json::parse(ran.out)["world_size"] == 8);
+
+  const auto json = lockstep({"import", "deepspeed", folder / "ds.json", "--model", "gpt2-124m",
+                              "--seq-len", "512", "--json"});
+  CHECK(nlohmann::json::parse(json.out)["scenario"] == read_bytes(scenario));
+  CHECK(nlohmann::json::parse(json.out)["lost"].size() == 1);
+}
+
+TEST_CASE("run says how another trainer's configuration becomes a scenario", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "ds.json", kDeepSpeed);
+  write_bytes(folder / "train.toml", "[job]\ndump_folder = \"x\"\n[model]\nflavor = \"8B\"\n");
+  write_bytes(folder / "train.sh", "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64\n");
+  write_bytes(folder / "config.json", "{\"model_type\": \"llama\"}");
+  for (const auto& [file, answer] :
+       {std::pair{"ds.json", "lockstep import deepspeed"},
+        std::pair{"train.toml", "lockstep import torchtitan"},
+        std::pair{"train.sh", "lockstep import megatron"}, std::pair{"config.json", "hf_config"}}) {
+    const auto ran = lockstep({"run", folder / file});
+    INFO(file << ": " << ran.err);
+    CHECK(ran.exit_code == 2);
+    CHECK_THAT(ran.err, ContainsSubstring(answer));
+  }
+}
+
+TEST_CASE("what an imported plan says and a scenario refuses is an error of the import", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.sh",
+              "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+              "--max-position-embeddings 32");
+  const auto imported = lockstep({"import", "megatron", folder / "a.sh"});
+  CHECK(imported.exit_code == 2);
+  CHECK_THAT(imported.err, ContainsSubstring("max_seq_len"));
+  CHECK(lockstep({"import", "hf", folder / "a.sh"}).exit_code == 2);
+  CHECK(lockstep({"import", "megatron", folder / "none.sh"}).exit_code == 2);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,345 @@
+#include "core/handover/plan_import.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/handover/handover.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "tests/catch.hpp"
+
+namespace lockstep {
+namespace {
+
+Scenario parsed(const std::string& text, const std::vector<std::string>& set = {}) {
+  const LoadedScenario loaded = parse_scenario(text, "a.toml", set);
+  INFO((loaded.ok() ? "" : to_string(loaded.errors.front())) << "\n" << text);
+  REQUIRE(loaded.ok());
+  return loaded.points.front().scenario;
+}
+
+PlanImport imported(Trainer trainer, const std::string& text, const PlanOptions& options = {}) {
+  const Result<PlanImport> plan = import_plan(trainer, text, "plan", options);
+  INFO((plan.ok() ? "" : to_string(plan.error())));
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+/// The keys in which two scenarios differ, with both values.
+std::vector<std::string> differences(const Scenario& a, const Scenario& b) {
+  std::istringstream first(print_scenario(a)), second(print_scenario(b));
+  std::vector<std::string> found;
+  std::string x, y;
+  while (std::getline(first, x) && std::getline(second, y)) {
+    if (x != y && !x.starts_with("name = ")) found.push_back(x + " | " + y);
+  }
+  return found;
+}
+
+/// What is lost on the way to a trainer's words and back.
+std::vector<std::string> lost_in(Trainer trainer, const std::string& text,
+                                 const PlanOptions& options) {
+  const Scenario before = parsed(text);
+  const Result<Handover> there = hand_over(command_name(trainer), before);
+  REQUIRE(there.ok());
+  const PlanImport back = imported(trainer, there->text, options);
+  for (const std::string& lost : back.lost) UNSCOPED_INFO(lost);
+  CHECK(back.lost.empty());
+  return differences(before, parsed(back.text));
+}
+
+using Lines = std::vector<std::string>;
+
+bool mentions(const std::vector<std::string>& sentences, const std::string& part) {
+  return std::any_of(sentences.begin(), sentences.end(),
+                     [&](const std::string& s) { return s.find(part) != std::string::npos; });
+}
+
+const std::string kSharded = R"([model]
+preset = "llama3-70b"
+[training]
+seq_len = 4096
+local_batch_size = 16
+global_batch_size = 32
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+steps = 500
+[optimizer]
+lr = 3e-4
+weight_decay_on = "matrices"
+[lr_scheduler]
+warmup_steps = 20
+decay_ratio = 1.0
+decay_type = "cosine"
+min_lr_factor = 0.1
+[parallelism]
+tensor_parallel_degree = 8
+enable_sequence_parallel = true
+pipeline_parallel_degree = 4
+pipeline_parallel_schedule = "Interleaved1F1B"
+pipeline_parallel_virtual_stages = 2
+pipeline_parallel_microbatches = 16
+data_parallel_shard_degree = 2
+zero_stage = 1
+[activation_checkpoint]
+mode = "full"
+[cluster]
+preset = "h100"
+nodes = 8
+)";
+
+TEST_CASE("a scenario that Megatron-LM can say comes back from its arguments as it was",
+          "[core][handover]") {
+  CHECK(lost_in(Trainer::Megatron, kSharded, {.nodes = 8}) == Lines{});
+  CHECK(lost_in(Trainer::Megatron, R"([model]
+preset = "mixtral-8x7b"
+capacity_factor = 0.0
+[training]
+seq_len = 2048
+local_batch_size = 2
+global_batch_size = 128
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+[optimizer]
+weight_decay_on = "matrices"
+[parallelism]
+tensor_parallel_degree = 2
+enable_sequence_parallel = true
+expert_parallel_degree = 4
+data_parallel_shard_degree = 16
+zero_stage = 1
+overlap_param_gather = true
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "attention"
+[cluster]
+preset = "h100"
+nodes = 4
+)",
+                {.nodes = 4}) == Lines{});
+}
+
+TEST_CASE("a scenario that torchtitan can say comes back from its TOML as it was",
+          "[core][handover]") {
+  const std::string text = R"([model]
+preset = "llama3-8b"
+[training]
+seq_len = 8192
+local_batch_size = 8
+global_batch_size = 64
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+[parallelism]
+data_parallel_shard_degree = 4
+data_parallel_replicate_degree = 2
+tensor_parallel_degree = 2
+enable_sequence_parallel = true
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "Interleaved1F1B"
+pipeline_parallel_virtual_stages = 2
+pipeline_parallel_microbatches = 4
+pipeline_parallel_layers_per_stage = [9, 8, 8, 7]
+fsdp_reshard_after_forward = "always"
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "op"
+[checkpoint]
+interval = 100
+[cluster]
+preset = "h100"
+nodes = 4
+)";
+  CHECK(lost_in(Trainer::Torchtitan, text, {.nodes = 4}) == Lines{});
+}
+
+TEST_CASE("a scenario that DeepSpeed can say comes back from its JSON as it was",
+          "[core][handover]") {
+  CHECK(lost_in(Trainer::DeepSpeed, R"([model]
+preset = "gpt-1.3b"
+[training]
+local_batch_size = 4
+global_batch_size = 64
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+steps = 300
+[lr_scheduler]
+warmup_steps = 30
+decay_ratio = 1.0
+[parallelism]
+data_parallel_shard_degree = 8
+zero_stage = 3
+fsdp_persistence_threshold = 100000
+offload = "optimizer"
+[cluster]
+preset = "h100"
+)",
+                {.model = "gpt-1.3b"}) == Lines{});
+}
+
+TEST_CASE("a Megatron script's variables, arrays, comments and quotes are read",
+          "[core][handover]") {
+  const PlanImport plan = imported(Trainer::Megatron, R"(#!/bin/bash
+GPUS_PER_NODE=8   # --num-layers 1000 in a comment is none
+NUM_NODES=${NODES:-4}
+TP=2
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes ${NUM_NODES}
+)
+MODEL="
+    --num-layers 24 \
+    --hidden-size 1024 \
+    --num-attention-heads 16"
+ARGS+=("--clip-grad 0.5" --seq-length 2048 --max-position-embeddings 2048
+    --tensor-model-parallel-size $TP
+    --pipeline-model-parallel-size=4
+    --micro-batch-size 2 --global-batch-size 64 --fp16 --use-distributed-optimizer
+    --lr-warmup-fraction .01 --train-iters 1000 --lr 1e-4 --hidden-dropout 0.0
+    --attention-dropout 0 --weird-flag 7 --log-interval 10 --vocab-size 50257)
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py $MODEL "${ARGS[@]}"
+)");
+  const Scenario s = parsed(plan.text);
+  CHECK(s.model.layers == 24);
+  CHECK(s.model.vocab == 50432);  // the next multiple of 128 x 2
+  CHECK(s.training.max_norm == 0.5);
+  CHECK(s.strategy.tensor_parallel_degree == 2);
+  CHECK(s.strategy.pipeline_parallel_degree == 4);
+  CHECK(s.strategy.data_parallel_shard_degree == 4);  // 32 GPUs / 8
+  CHECK(s.strategy.zero_stage == 1);
+  CHECK(s.num_microbatches() == 8);  // 64 / (2 x 4)
+  CHECK(s.lr_scheduler.warmup_steps == 10);
+  CHECK(s.training.param_dtype() == DType::F16);
+  CHECK(plan.lost == std::vector<std::string>{"--weird-flag 7: a scenario has no word for it"});
+  CHECK(mentions(plan.without_effect, "log-interval"));
+  CHECK(mentions(plan.taken,
+                 "--tensor-model-parallel-size 2 -> "
+                 "parallelism.tensor_parallel_degree = 2"));
+}
+
+TEST_CASE("no argument of Megatron's is dropped in silence", "[core][handover]") {
+  const std::string text =
+      "--num-layers 2\n--hidden-size 64\n--num-attention-heads 4\n--seq-length 32\n"
+      "--max-position-embeddings 32\n--qk-layernorm\n--window-size 128,0\n"
+      "--save /tmp/x\n--no-rope-fusion\n--num-layers 4\n--vocab-size $V\n";
+  const PlanImport plan = imported(Trainer::Megatron, text);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(2, line.find(' ') - 2);
+    INFO(name);
+    CHECK((mentions(plan.taken, name) || mentions(plan.without_effect, name) ||
+           mentions(plan.lost, name)));
+  }
+  CHECK(mentions(plan.lost, "--num-layers stands twice"));
+}
+
+TEST_CASE("torchtitan's defaults stand where its file says nothing", "[core][handover]") {
+  const PlanImport plan = imported(Trainer::Torchtitan,
+                                   "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                                   "[training]\ndataset = \"c4\"\n[compile]\nenable = true\n"
+                                   "[parallelism]\npipeline_parallel_degree = 4\n"
+                                   "pipeline_parallel_schedule = \"Interleaved1F1B\"\n",
+                                   {.nodes = 2});
+  const Scenario s = parsed(plan.text);
+  CHECK(s.training.local_batch_size == 8);
+  CHECK(s.training.seq_len == 2048);
+  CHECK(s.training.param_dtype() == DType::BF16);
+  CHECK(s.activation_checkpoint.mode == ActivationCheckpoint::Selective);
+  CHECK(s.strategy.data_parallel_shard_degree == 4);  // 16 GPUs / 4
+  CHECK(s.strategy.pipeline_parallel_microbatches == 8);
+  // Eight stages of 34 layers, of which embedding and output count as one each.
+  CHECK(s.strategy.pipeline_parallel_layers_per_stage == std::vector<int>{4, 5, 4, 4, 4, 4, 4, 3});
+  CHECK(mentions(plan.lost, "c4"));
+  CHECK(mentions(plan.lost, "compile.enable"));
+
+  const auto unknown = import_plan(Trainer::Torchtitan,
+                                   "[model]\nname = \"flux\"\nflavor = \"flux-dev\"\n", "f", {});
+  REQUIRE(!unknown.ok());
+  CHECK_THAT(unknown.error().message, ContainsSubstring("--model"));
+}
+
+TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[core][handover]") {
+  const std::string text = R"({"train_batch_size": "auto", "gradient_accumulation_steps": 4,
+    "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, "overlap_comm": true,
+    "reduce_bucket_size": 5e8, "offload_param": {"device": "nvme", "nvme_path": "/n"},
+    "stage3_max_live_parameters": 1e9}, "fp16": {"enabled": true, "initial_scale_power": 12},
+    "optimizer": {"type": "Lamb", "params": {"lr": 1e-3, "betas": [0.8, 0.99]}},
+    "steps_per_print": 10, "compression_training": {"a": {"b": 1, "c": 2}}})";
+  CHECK(!import_plan(Trainer::DeepSpeed, text, "ds.json", {}).ok());  // no model
+  const PlanImport plan =
+      imported(Trainer::DeepSpeed, text, {.model = "gpt-1.3b", .nodes = 2, .seq_len = 512});
+  const Scenario s = parsed(plan.text);
+  CHECK(s.global_batch_size() == 2 * 4 * 16);
+  CHECK(s.strategy.data_parallel_shard_degree == 16);
+  CHECK(s.strategy.fsdp_persistence_threshold == 0);  // none is kept where all are offloaded
+  CHECK(s.strategy.bucket_cap.v == 1'000'000'000);
+  CHECK(s.strategy.offload == Offload::Parameters);
+  CHECK(s.loss_scale.init_scale == 4096);
+  CHECK(s.optimizer.beta1 == 0.8);
+  CHECK(s.training.max_norm == 0);
+  for (const char* part :
+       {"train_batch_size = \"auto\"", "nvme", "Lamb", "stage3_max_live_parameters",
+        "beside offload_param", "compression_training and its 2"}) {
+    INFO(part);
+    CHECK(mentions(plan.lost, part));
+  }
+  CHECK(mentions(plan.without_effect, "steps_per_print"));
+  CHECK(mentions(plan.assumed, "persistence"));
+  const auto broken = import_plan(Trainer::DeepSpeed, "{\n\"a\": 1,\n}", "ds.json", {.model = "x"});
+  REQUIRE(!broken.ok());
+  CHECK(broken.error().where->line == 3);
+}
+
+TEST_CASE("a trainer's file is recognized, and a scenario is not taken for one",
+          "[core][handover]") {
+  CHECK(recognize_plan("{\"zero_optimization\": {}}", "x.json") == Trainer::DeepSpeed);
+  CHECK(recognize_plan("[model]\nflavor = \"8B\"\n", "x.toml") == Trainer::Torchtitan);
+  CHECK(recognize_plan("[job]\ndump_folder = \"o\"\n", "x.toml") == Trainer::Torchtitan);
+  CHECK(recognize_plan("python x.py --num-layers 4\n", "run.sh") == Trainer::Megatron);
+  CHECK(!recognize_plan("{\"model_type\": \"llama\"}", "config.json"));
+  CHECK(!recognize_plan(kSharded, "a.toml"));
+}
+
+TEST_CASE("other trainers' names in a scenario are answered with ours", "[core][handover]") {
+  const auto errors = [](const std::string& text) {
+    std::string all;
+    for (const Error& error : parse_scenario(text, "a.toml", {}).errors) {
+      all += to_string(error) + "\n";
+    }
+    return all;
+  };
+  const std::string model = "[model]\npreset = \"gpt2-tiny\"\n";
+  CHECK_THAT(errors(model + "[parallelism]\ntensor_model_parallel_size = 2\n"),
+             ContainsSubstring("Megatron-LM's 'tensor-model-parallel-size' is "
+                               "parallelism.tensor_parallel_degree here"));
+  CHECK_THAT(errors(model + "[training]\ntrain_micro_batch_size_per_gpu = 2\n"),
+             ContainsSubstring("training.local_batch_size"));
+  CHECK_THAT(errors(model + "[zero_optimization]\nstage = 2\n"),
+             ContainsSubstring("lockstep import deepspeed"));
+  CHECK_THAT(errors(model + "[job]\ndump_folder = \"o\"\n"),
+             ContainsSubstring("lockstep import torchtitan"));
+}
+
+TEST_CASE("every trainer has at most one name for a key, and every name one key",
+          "[core][handover]") {
+  for (const Trainer trainer : {Trainer::Torchtitan, Trainer::Megatron, Trainer::DeepSpeed}) {
+    for (const ForeignName& row : foreign_names()) {
+      if (row.of(trainer).empty()) continue;
+      INFO(row.key << " " << row.of(trainer));
+      CHECK(key_for(trainer, row.of(trainer)) == row.key);
+      CHECK(name_for(trainer, row.key) == row.of(trainer));
+    }
+  }
+  // Every key of the table is one of a scenario.
+  const std::vector<ScenarioKey> keys = scenario_keys();
+  for (const ForeignName& row : foreign_names()) {
+    INFO(row.key);
+    CHECK(std::any_of(keys.begin(), keys.end(),
+                      [&](const ScenarioKey& k) { return k.name == row.key; }));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
