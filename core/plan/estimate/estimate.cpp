@@ -50,6 +50,32 @@ MessageTime over_own_link(const MessageTime& probed, const Scenario& s, std::int
           std::max(0.0, probed.arrival + (b.total() - a.total()).v)};
 }
 
+/// Repeats the blocks of a draft of one_period(layout). By layer, how much more of a microbatch a
+/// block keeps than the blocks do on average, such as one that is not computed again beside some
+/// that are; 0 for the layers at the ends.
+std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
+  std::vector<double> of_kind;
+  for (int k = 0; k < static_cast<int>(draft.model.kinds.size()); ++k) {
+    of_kind.push_back(kept_bytes(draft.steps(k, Phase::F, {})));
+  }
+  repeat_blocks(draft.model, layout);
+  const auto& layers = draft.model.layers;
+  std::vector<double> beyond(layers.size(), 0.0);
+  const auto is_block = [&](std::size_t l) { return layers[l].name.starts_with("blocks."); };
+  const int period = period_of_blocks(layout);
+  double sum = 0;
+  int counted = 0;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    if (!is_block(l)) continue;
+    beyond[l] = of_kind[to_size(layers[l].kind)];
+    if (counted < period) sum += beyond[l], ++counted;
+  }
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    if (is_block(l)) beyond[l] -= sum / std::max(counted, 1);
+  }
+  return beyond;
+}
+
 }  // namespace
 
 std::string_view outside_the_claim(const Scenario& s) {
@@ -175,6 +201,8 @@ struct Estimator::Memory {
   struct Parts {
     Model model;
     std::vector<StageLayers> stages;
+    /// By layer: what a microbatch keeps of it beyond the mean of the blocks; of blocks alone.
+    std::vector<double> kept_beyond;
   };
 
   Table<StepFigures> steps;
@@ -294,10 +322,11 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   one.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   const auto parts = memory_->parts.get(one, [&]() -> Result<Memory::Parts> {
     const Scenario small = one_period(one);
-    Model model = std::move(Draft(small).model);
-    repeat_blocks(model, one);
+    Draft draft(small);
+    std::vector<double> kept_beyond = kept_beyond_mean(draft, one);
+    Model model = std::move(draft.model);
     std::vector<StageLayers> stages = partition(model, one.model.architecture, one.strategy);
-    return Memory::Parts{std::move(model), std::move(stages)};
+    return Memory::Parts{std::move(model), std::move(stages), std::move(kept_beyond)};
   });
   if (!parts) return parts.error();
   const std::vector<StageLayers>& stages = (*parts)->stages;
@@ -313,6 +342,9 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     const StageLayers& layers = stages[to_size(s)];
     blocks.push_back(std::min(layers.last, last_layer) - std::max(layers.first, 1));
     cost.stages.push_back(costs.stage(costs.kind(s, n), blocks.back()));
+    for (int l = layers.first; l < layers.last; ++l) {
+      cost.stages.back().kept += (*parts)->kept_beyond[to_size(l)];
+    }
   }
   const std::vector<int> ranks =
       place_stages(rules_of(strategy.pipeline_parallel_schedule).placement, p,
