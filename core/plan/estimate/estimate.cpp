@@ -126,7 +126,7 @@ std::string_view outside_the_claim(const Scenario& s) {
 /// Figures of a small program without a pipeline.
 struct Estimator::StepFigures {
   double step = 0;
-  ByMoment<double> needed{};
+  RoleMemory memory;
 };
 
 /// The numbers of blocks and of microbatches that small programs without a pipeline have.
@@ -231,8 +231,7 @@ Result<std::shared_ptr<const Estimator::StepFigures>> Estimator::step_figures(
   return memory_->steps.get(small, [&]() -> Result<StepFigures> {
     const Result<Probe> probe = prober_(small);
     if (!probe) return probe.error();
-    return StepFigures{probe->step.v,
-                       role_memory(*probe, RoleId{0}, small.cluster.framework).needed};
+    return StepFigures{probe->step.v, role_memory(*probe, RoleId{0}, small.cluster.framework)};
   });
 }
 
@@ -280,6 +279,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   const StepGrid grid(layout);
   Corners time;
   ByMoment<Corners> needed;
+  double holes = 0;
   time.x0 = static_cast<double>(grid.blocks[0]);
   time.x1 = static_cast<double>(grid.blocks[1]);
   time.y0 = grid.microbatches[0];
@@ -290,11 +290,12 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
       const auto figures = step_figures(reduced_step(layout, grid.blocks[x], grid.microbatches[y]));
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
+      holes = std::max(holes, (*figures)->memory.holes);
       for (int i = 0; i < kNumStepParts; ++i) {
         const auto part = static_cast<StepPart>(i);
         for (int j = 0; j < kNumLayerPlaces; ++j) {
           const auto place = static_cast<LayerPlace>(j);
-          needed[part][place].f[x][y] = (*figures)->needed[part][place];
+          needed[part][place].f[x][y] = (*figures)->memory.needed[part][place];
         }
       }
     }
@@ -306,7 +307,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
     for (const Corners& place : places) most = std::max(most, place.at(at, microbatches));
   }
   return LayoutEstimate{
-      Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most)}, {}};
+      Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most + holes)}, {}};
 }
 
 Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
@@ -383,26 +384,27 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
 
   LayoutEstimate estimate;
   std::vector<int> blocks_of(to_size(p), 0);
+  for (int s = 0; s < n; ++s) blocks_of[to_size(ranks[to_size(s)])] += blocks[to_size(s)];
   double needed = 0;
   for (int r = 0; r < p; ++r) {
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
       const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].most(part, 0);
-      double bytes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
+      double bytes = 0, holes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
       int chunks = 0;
       for (int s = 0; s < n; ++s) {
         if (ranks[to_size(s)] != r) continue;
         // What every stage has anew counts once; what an end of the model adds, for its stage.
         bytes += costs.memory[costs.kind(s, n)].most(part, blocks[to_size(s)]) -
                  (chunks++ > 0 ? common : 0);
+        holes = std::max(holes, costs.memory[costs.kind(s, n)].holes.at(blocks_of[to_size(r)]));
         one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
-        if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
       }
       // While microbatches are in flight, gradients of all layers are alive, as in the probe's last
       // backward pass, which has one microbatch.
       if (part != StepPart::Update) bytes += whole.kept[r];
       if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
-      needed = std::max(needed, bytes);
+      needed = std::max(needed, bytes + holes);
     }
   }
   const int most = *std::max_element(blocks_of.begin(), blocks_of.end());
