@@ -229,7 +229,8 @@ class TorchtitanReader {
     if (tp > 1) plan_.flag("parallelism.enable_sequence_parallel", true);
     if (cp > 1) {
       const std::string rotate = word("parallelism.context_parallel_rotate_method", "allgather");
-      plan_.text("parallelism.context_parallel_method", rotate == "alltoall" ? "ring" : "allgather");
+      plan_.text("parallelism.context_parallel_method",
+                 rotate == "alltoall" ? "ring" : "allgather");
     }
     find("parallelism.context_parallel_rotate_method");
     if (const std::int64_t ep = whole("parallelism.expert_parallel_degree", 1); ep > 1) {

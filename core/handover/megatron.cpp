@@ -149,9 +149,9 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   if (p.context_parallel_degree > 1) {
     const bool both = p.passes_keys() && p.head_ranks() > 1;
     a.set(named("parallelism.context_parallel_method"), p.gathers_keys()   ? "all_gather"
-                          : !p.passes_keys() ? "a2a"
-                          : both             ? "a2a+p2p"
-                                             : "p2p");
+                                                        : !p.passes_keys() ? "a2a"
+                                                        : both             ? "a2a+p2p"
+                                                                           : "p2p");
     if (both) {
       a.set("hierarchical-context-parallel-sizes",
             std::to_string(p.head_ranks()) + " " + std::to_string(p.key_ranks()));
