@@ -129,6 +129,12 @@ class MegatronReader : MegatronAccount {
     take("model.experts", 0);
     take("model.experts_per_token", 2);
     if (given("moe-layer-freq")) take("model.expert_period", 1);
+    if (given("moe-shared-expert-intermediate-size")) {
+      take("model.shared_expert_hidden", 0);
+      if (flag("moe-shared-expert-gate")) {
+        plan_.flag("model.shared_expert_gate", true, from("moe-shared-expert-gate"));
+      }
+    }
     take_real("model.capacity_factor", 0);
     const std::string balance = word("moe-router-load-balancing-type");
     const bool has_loss = balance.empty() || balance.find("aux_loss") != std::string::npos;

@@ -67,6 +67,10 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.set(named("model.experts"), m.experts);
   a.set(named("model.experts_per_token"), m.experts_per_token);
   a.set(named("model.expert_period"), m.expert_period);
+  if (m.shared_expert_hidden > 0) {
+    a.set(named("model.shared_expert_hidden"), m.shared_expert_hidden);
+    a.flag_if(m.shared_expert_gate, named("model.shared_expert_gate"));
+  }
   if (m.capacity_factor > 0) a.number(named("model.capacity_factor"), m.capacity_factor);
   if (m.router_aux_loss_coef > 0) {
     a.set("moe-router-load-balancing-type", "aux_loss");
@@ -153,7 +157,7 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
                                                         : both             ? "a2a+p2p"
                                                                            : "p2p");
     if (both) {
-      a.set("hierarchical-context-parallel-sizes",
+      a.set(named("parallelism.context_parallel_ulysses_degree"),
             std::to_string(p.head_ranks()) + " " + std::to_string(p.key_ranks()));
     }
     leave_unsaid(h.unsaid, p.gathers_keys() && p.head_ranks() > 1,

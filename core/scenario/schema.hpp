@@ -36,6 +36,8 @@ void describe(V& v, ModelSpec& m) {
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);
+  v.field("shared_expert_hidden", m.shared_expert_hidden);
+  v.field("shared_expert_gate", m.shared_expert_gate);
   v.field("capacity_factor", m.capacity_factor);
   v.field("router_aux_loss_coef", m.router_aux_loss_coef);
   v.field("blocks", m.blocks);

@@ -59,6 +59,7 @@ class ConformanceCases {
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
                     std::int64_t k);
   /// `capacity` may be too small for all tokens.
+  void gate(std::int64_t rows, std::int64_t cols);
   void route(std::int64_t tokens, std::int64_t experts, std::int64_t choices, std::int64_t capacity,
              std::int64_t cols);
 

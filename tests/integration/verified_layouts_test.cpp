@@ -66,6 +66,8 @@ class RandomLayouts {
           number("ep", often_one(2));
         }
         sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2"});
+        sometimes({"model.shared_expert_hidden=24",
+                   "model.shared_expert_hidden=24 model.shared_expert_gate=true"});
       }
     }
     test::ParityRow row = test::parity_row(keys_, keys_);

@@ -61,7 +61,7 @@ bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along
 }  // namespace placing
 
 bool place(const Kernel& kernel, AxisOperands& operands) {
-  if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::CombineBackward) {
+  if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::GateBackward) {
     return place_experts(kernel, operands);
   }
   if (kernel.kind >= KernelKind::Conv2dForward && kernel.kind <= KernelKind::AveragePoolBackward) {

@@ -201,6 +201,15 @@ TEST_CASE("gradients of attention are its slopes, keys gathered or not", "[backe
   CHECK(run({K::AttentionForward, {1, 2, 1, 1, 1, 0}, {qkv}})[0][0] == 5);
 }
 
+TEST_CASE("gradients of a gate are its slopes", "[backends][reference]") {
+  const Values dy = random(4 * 6);
+  const Call gate{K::GateForward, {4, 6}, {random(4 * 6, 2), random(4, 3), random(4 * 6)}};
+  const auto d = run({K::GateBackward, {4, 6}, {dy, gate.in[0], gate.in[1]}});
+  check_input(gate, 0, dy, d[0]);
+  check_input(gate, 1, dy, d[1]);
+  CHECK(run({K::GateForward, {1, 2}, {{4, 6}, {0}, {1, 1}}})[0] == Values{3, 4});  // half open
+}
+
 TEST_CASE("a rotation turns pairs by their angle, and back", "[backends][reference]") {
   const Values x = random(2 * 3 * 2 * 4);
   Call rope{K::Rope, {2, 3, 2, 4, 2, 0}, {x}, {100}, {x}};
