@@ -154,12 +154,12 @@ class MegatronReader : MegatronAccount {
       plan_.text("parallelism.context_parallel_method",
                  how == "a2a"          ? "ulysses"
                  : how == "all_gather" ? "allgather"
-                                       : "ring",  // p2p, the default, or a2a+p2p
+                                       : "ring",
                  how.empty() ? "" : from("cp-comm-type"));
-      if (how == "a2a+p2p") {  // of the two sizes the first is that of a2a
-        constexpr const char* kSizes = "hierarchical-context-parallel-sizes";
-        plan_.set("parallelism.context_parallel_ulysses_degree", std::atoll(word(kSizes).c_str()),
-                  from(kSizes));
+      const std::int64_t heads = integer("hierarchical-context-parallel-sizes", 1);
+      if (heads > 1) {
+        plan_.set("parallelism.context_parallel_ulysses_degree", heads,
+                  from("hierarchical-context-parallel-sizes"));
       }
     }
     const bool sequence = flag("sequence-parallel") && tp > 1;

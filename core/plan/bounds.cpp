@@ -79,22 +79,6 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
   return compute;
 }
 
-double kept_bytes(const std::vector<LayerStep>& forward) {
-  double bytes = 0;
-  std::vector<std::string> seen;
-  for (const LayerStep& step : forward) {
-    const auto* f = std::get_if<Function>(&step);
-    if (f == nullptr) continue;
-    for (const Formal& formal : f->formals) {
-      if (!formal.name.starts_with("saved")) continue;
-      if (std::find(seen.begin(), seen.end(), formal.name) != seen.end()) continue;
-      seen.push_back(formal.name);
-      bytes += static_cast<double>(formal.bytes.v);
-    }
-  }
-  return bytes;
-}
-
 /// Over how many ranks the states of a rank's experts are sharded.
 double expert_shards(const LayoutPoint& point) {
   StrategySpec s;
