@@ -37,7 +37,7 @@ Side simulate_side(const std::string& path, const Console& console) {
   Result<RunResult> ran = (*backend)->run(*program, scenario.cluster, run_options);
   if (!ran) return failed_side(ran.error());
   Report report = analyze(ran->trace, *program, scenario.cluster);
-  return {Run{std::move(report), std::move(ran->trace), {}, {}}, {}};
+  return {Run{std::move(report), std::move(ran->trace), {}, {}, {}}, {}};
 }
 
 Side open_side(const std::string& path, const Console& console) {

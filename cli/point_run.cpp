@@ -118,7 +118,7 @@ Result<PointOutcome> PointRun::run() {
   PointOutcome outcome;
   say_ending(*ran, outcome);
   if (!leads()) return outcome;
-  outcome.report = analyze(ran->trace, *program, subject_.cluster);
+  outcome.report = analyze(ran->trace, std::move(*program), subject_.cluster);
   outcome.report->saves = saves_;
   if (saves_ > 0) outcome.report->save_time = {saved_.v / saves_};
   outcome.report->validation = validation_;

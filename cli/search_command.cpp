@@ -72,9 +72,10 @@ std::string counts_text(const SpaceResult& result, double seconds) {
   std::string text = fmt::format(
       "{} layouts in {:.2f} s: {} cannot fit and {} cannot win by their bounds, {} refused, {} "
       "estimated ({} too large, and so {} more) from {} small programs, {} simulated ({} too "
-      "large)\n",
+      "large){}\n",
       c.layouts, seconds, c.too_large, c.too_slow, c.refused, c.estimated, c.estimated_large,
-      c.implied_large, c.probes, c.simulated, c.simulated_large);
+      c.implied_large, c.probes, c.simulated, c.simulated_large,
+      c.settings == 0 ? "" : fmt::format(", and the best with {} other settings", c.settings));
   if (result.undecided > 0) {
     text += fmt::format(
         "{} more are within {} of the best, as far as estimates are certain, and were not "
@@ -137,7 +138,8 @@ nlohmann::ordered_json counts_json(const SpaceCounts& c) {
           {"larger_than_these", c.implied_large},
           {"small_programs", c.probes},
           {"simulated", c.simulated},
-          {"too_large_as_simulated", c.simulated_large}};
+          {"too_large_as_simulated", c.simulated_large},
+          {"settings_simulated", c.settings}};
 }
 
 nlohmann::ordered_json found_json(const SpaceResult& result, const std::string& unit) {
@@ -217,6 +219,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   options.constraints.offload = arguments.offload;
   options.most_memory = Bytes{static_cast<std::int64_t>(arguments.max_memory_gb * 1e9)};
   options.finalists = arguments.finalists;
+  options.settings = true;
   if (arguments.objective == "memory") options.objective = Objective::Memory;
   options.exhaustive = arguments.exhaustive;
   options.threads = arguments.threads > 0

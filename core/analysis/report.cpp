@@ -171,8 +171,15 @@ class Analyzer {
       : trace_(trace),
         program_(program),
         cluster_(cluster),
-        kind_of_name_(trace.names.size(), nullptr) {}
+        kind_of_name_(trace.names.size(), nullptr) {
+    const std::vector<bool> shared = shared_stages(program_);
+    for (const Role& role : program_.roles) {
+      facts_.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
+                        weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
+    }
+  }
 
+  /// Needs neither buffers nor arguments of the program any more.
   Report analyze() {
     report_.backend = trace_.backend;
     report_.program_hash = trace_.program_hash;
@@ -297,16 +304,10 @@ class Analyzer {
       kind.waiting = (1.0 / static_cast<double>(steps)) * kind.waiting;
       kind.count /= steps;
     }
-    IndexVector<RoleId, RoleFacts> facts;
-    const std::vector<bool> shared = shared_stages(program_);
-    for (const Role& role : program_.roles) {
-      facts.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
-                       weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
-    }
     SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
     for (Rank rank = 0; rank < report_.world_size; ++rank) {
       const RankTimes& t = times[trace_.same_as[rank]];
-      const RoleFacts& f = facts[program_.role_of_rank[rank]];
+      const RoleFacts& f = facts_[program_.role_of_rank[rank]];
       const Bytes arena = to_size(rank) < trace_.peak_memory.size()
                               ? Bytes{trace_.peak_memory[rank]}
                               : program_.role_of(rank).arena;
@@ -333,6 +334,7 @@ class Analyzer {
   const Trace& trace_;
   const Program& program_;
   const ClusterSpec& cluster_;
+  IndexVector<RoleId, RoleFacts> facts_;
   Report report_;
   IndexVector<std::int32_t, KindTime*> kind_of_name_;  // in Report::kinds; null: not met so far
   std::map<std::int32_t, Window> windows_;             // by traced step
@@ -356,6 +358,15 @@ std::string losses_remark(const std::vector<double>& losses) {
 
 Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster) {
   return Analyzer(trace, program, cluster).analyze();
+}
+
+Report analyze(const Trace& trace, Program&& program, const ClusterSpec& cluster) {
+  Analyzer analyzer(trace, program, cluster);
+  for (Role& role : program.roles) {
+    role.buffers = {};
+    role.args = {};
+  }
+  return analyzer.analyze();
 }
 
 }  // namespace lockstep

@@ -93,6 +93,9 @@ std::string losses_remark(const std::vector<double>& losses);
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
 /// take the times of the rank that stands for them.
 Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster);
+/// The same for who does not need the program any more: buffers and arguments, which take more than
+/// half of its memory, go before the largest part of the work.
+Report analyze(const Trace& trace, Program&& program, const ClusterSpec& cluster);
 
 /// The same for a trace without its program, for example one from elsewhere. What needs the program
 /// (flops, tokens, bytes sent, microbatches in flight, memory by kind) stays zero, and op_class

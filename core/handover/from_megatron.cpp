@@ -129,6 +129,12 @@ class MegatronReader : MegatronAccount {
     take("model.experts", 0);
     take("model.experts_per_token", 2);
     if (given("moe-layer-freq")) take("model.expert_period", 1);
+    if (given("moe-shared-expert-intermediate-size")) {
+      take("model.shared_expert_hidden", 0);
+      if (flag("moe-shared-expert-gate")) {
+        plan_.flag("model.shared_expert_gate", true, from("moe-shared-expert-gate"));
+      }
+    }
     take_real("model.capacity_factor", 0);
     const std::string balance = word("moe-router-load-balancing-type");
     const bool has_loss = balance.empty() || balance.find("aux_loss") != std::string::npos;
@@ -144,12 +150,15 @@ class MegatronReader : MegatronAccount {
     const std::int64_t cp = take("parallelism.context_parallel_degree", 1);
     if (cp > 1) {
       const std::string how = word("cp-comm-type");
-      const bool all_to_all = how == "a2a";
-      plan_.text("parallelism.context_parallel_method", all_to_all ? "ulysses" : "allgather",
+      plan_.text("parallelism.context_parallel_method",
+                 how == "a2a"          ? "ulysses"
+                 : how == "all_gather" ? "allgather"
+                                       : "ring",
                  how.empty() ? "" : from("cp-comm-type"));
-      if (!all_to_all && how != "all_gather") {
-        plan_.lose("--cp-comm-type " + (how.empty() ? "p2p" : how) +
-                   ": a ring of messages; keys and values are gathered here");
+      const std::int64_t heads = integer("hierarchical-context-parallel-sizes", 1);
+      if (heads > 1) {
+        plan_.set("parallelism.context_parallel_ulysses_degree", heads,
+                  from("hierarchical-context-parallel-sizes"));
       }
     }
     const bool sequence = flag("sequence-parallel") && tp > 1;

@@ -228,12 +228,9 @@ class TorchtitanReader {
     find("parallelism.fsdp_reshard_after_forward");
     if (tp > 1) plan_.flag("parallelism.enable_sequence_parallel", true);
     if (cp > 1) {
-      plan_.text("parallelism.context_parallel_method", "allgather");
-      if (word("parallelism.context_parallel_rotate_method", "allgather") != "allgather") {
-        plan_.lose(
-            "parallelism.context_parallel_rotate_method = \"alltoall\": keys and values are "
-            "gathered here");
-      }
+      const bool gathers =
+          word("parallelism.context_parallel_rotate_method", "allgather") == "allgather";
+      plan_.text("parallelism.context_parallel_method", gathers ? "allgather" : "ring");
     }
     find("parallelism.context_parallel_rotate_method");
     if (const std::int64_t ep = whole("parallelism.expert_parallel_degree", 1); ep > 1) {

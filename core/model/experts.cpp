@@ -31,6 +31,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02);
     layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual);
   }
+  if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);
 }
 
 namespace {
@@ -194,9 +195,12 @@ class MixtureOfExperts final : public FeedForward {
 
 }  // namespace
 
-std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, const ModelSpec& spec,
-                                                const LayerShape& shape, const LayerTensors& p) {
-  return std::make_unique<MixtureOfExperts>(f, spec, shape, p);
+std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, TensorParallel& tp,
+                                                const ModelSpec& spec, const LayerShape& shape,
+                                                const LayerTensors& p) {
+  auto routed = std::make_unique<MixtureOfExperts>(f, spec, shape, p);
+  if (spec.shared_expert_hidden == 0) return routed;
+  return with_shared_expert(f, tp, spec, shape, p, std::move(routed));
 }
 
 }  // namespace lockstep

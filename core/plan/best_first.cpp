@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/thread_team.hpp"
+#include "core/plan/settings.hpp"
 
 namespace lockstep {
 namespace {
@@ -22,6 +23,9 @@ constexpr std::size_t kBatch = 16;
 constexpr int kMostUnclaimed = 1;
 /// How many more are simulated where finalists are slower than the estimates of others.
 constexpr std::size_t kMostInstead = 4;
+
+/// By what part a layout must be better with another setting for the setting to be worth it.
+constexpr double kWorthSetting = 1e-3;
 
 /// Whether a layout with `a` keeps no less from forward to backward than with `b`.
 bool keeps_no_less(Recomputation a, Recomputation b) {
@@ -117,6 +121,9 @@ class SpaceSearch {
                               value(b.figures.step_time, b.figures.memory.needed);
                      });
     if (result_.found.empty()) return nothing_fits();
+    if (options_.settings) {
+      if (const auto done = choose_settings(); !done) return done.error();
+    }
     return std::move(result_);
   }
 
@@ -395,6 +402,28 @@ class SpaceSearch {
     }
     return result_.stopped ? Result<void>() : simulate(batch);
   }
+  /// Gives the best layout the settings that make it better by enough to be worth a change.
+  Result<void> choose_settings() {
+    FoundLayout& best = result_.found.front();
+    const auto of = [&](const LayoutFigures& f) { return value(f.step_time, f.memory.needed); };
+    for (const Alternatives& alternatives : settings()) {
+      if (stopped()) break;
+      const std::vector<Scenario> others = alternatives(best.scenario);
+      std::vector<std::optional<Result<LayoutFigures>>> figures(others.size());
+      team_.each(others.size(), [&](std::size_t i) { figures[i] = oracle_(others[i]); });
+      result_.counts.settings += others.size();
+      for (std::size_t i = 0; i < others.size(); ++i) {
+        const Result<LayoutFigures>& f = *figures[i];
+        if (!f && f.error().kind != ErrorKind::OutOfMemory) return named(others[i], f.error());
+        if (!f || (capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_)) continue;
+        if (of(*f) * (1 + kWorthSetting) < of(best.figures)) {
+          best = {best.point, others[i], *f};
+        }
+      }
+    }
+    return {};
+  }
+
   /// Whether another layout is faster and needs less by more than estimates are uncertain.
   bool dominated(const EstimatedLayout& e) const {
     const double uncertain = (1 + EstimateClaim::kUsualTime) * (1 + EstimateClaim::kUsualTime);

@@ -26,6 +26,7 @@ struct SpaceCounts {
   std::size_t implied_large = 0;    // not estimated: they need more than one of these
   std::size_t simulated = 0;        // lowered, verified and simulated in full
   std::size_t simulated_large = 0;  // of these, that do not fit
+  std::size_t settings = 0;         // of the best layout, simulated in full beside these
   int probes = 0;                   // small programs that the estimates are made of
 };
 
@@ -57,7 +58,8 @@ struct SpaceOptions {
   /// EstimateClaim::kUsualTime of the best by estimate; and more if nothing is claimed of some that
   /// are.
   int finalists = 0;
-  Bytes most_memory;  // of a rank; 0: what its device has
+  bool settings = false;  // try other settings (core/plan/settings.hpp) for the best that is found
+  Bytes most_memory;      // of a rank; 0: what its device has
   LayoutConstraints constraints;
   std::function<void(const SpaceNews&)> progress;  // called by one thread at a time
   std::function<bool()> stop;                      // ends the search when it returns true

@@ -1,5 +1,6 @@
 #include "core/plan/found_layout.hpp"
 
+#include "core/format/format.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
@@ -34,6 +35,20 @@ std::string layout_name(const Scenario& layout) {
   if (layout.activation_checkpoint.mode == ActivationCheckpoint::Full) add("full recomputation");
   if (layout.activation_checkpoint.mode == ActivationCheckpoint::Selective) {
     add("recomputation " + layout.activation_checkpoint.selective_ac_option);
+  }
+  const StrategySpec usual;
+  const bool shards = p.state_shards() > 1;
+  if (shards && p.zero_stage == 3 && p.fsdp_prefetch != usual.fsdp_prefetch) {
+    add(degree("prefetch", p.fsdp_prefetch));
+  }
+  if (shards && p.accumulate_sharded_gradients == AccumulateShards::Always) {
+    add("accumulation in shards");
+  }
+  if (shards && p.accumulate_sharded_gradients == AccumulateShards::Never) {
+    add("accumulation of whole gradients");
+  }
+  if (!shards && p.gradient_ranks() > 1 && p.bucket_cap != usual.bucket_cap) {
+    add("buckets of " + bytes_text(p.bucket_cap));
   }
   if (p.offload == Offload::Optimizer) add("offload");
   if (p.offload == Offload::Parameters) add("offload of parameters");

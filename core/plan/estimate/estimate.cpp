@@ -50,6 +50,32 @@ MessageTime over_own_link(const MessageTime& probed, const Scenario& s, std::int
           std::max(0.0, probed.arrival + (b.total() - a.total()).v)};
 }
 
+/// Repeats the blocks of a draft of one_period(layout). By layer, how much more of a microbatch a
+/// block keeps than the blocks do on average, such as one that is not computed again beside some
+/// that are; 0 for the layers at the ends.
+std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
+  std::vector<double> of_kind;
+  for (int k = 0; k < static_cast<int>(draft.model.kinds.size()); ++k) {
+    of_kind.push_back(kept_bytes(draft.steps(k, Phase::F, {})));
+  }
+  repeat_blocks(draft.model, layout);
+  const auto& layers = draft.model.layers;
+  std::vector<double> beyond(layers.size(), 0.0);
+  const auto is_block = [&](std::size_t l) { return layers[l].name.starts_with("blocks."); };
+  const int period = period_of_blocks(layout);
+  double sum = 0;
+  int counted = 0;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    if (!is_block(l)) continue;
+    beyond[l] = of_kind[to_size(layers[l].kind)];
+    if (counted < period) sum += beyond[l], ++counted;
+  }
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    if (is_block(l)) beyond[l] -= sum / std::max(counted, 1);
+  }
+  return beyond;
+}
+
 }  // namespace
 
 std::string_view outside_the_claim(const Scenario& s) {
@@ -100,7 +126,7 @@ std::string_view outside_the_claim(const Scenario& s) {
 /// Figures of a small program without a pipeline.
 struct Estimator::StepFigures {
   double step = 0;
-  ByMoment<double> needed{};
+  RoleMemory memory;
 };
 
 /// The numbers of blocks and of microbatches that small programs without a pipeline have.
@@ -175,6 +201,8 @@ struct Estimator::Memory {
   struct Parts {
     Model model;
     std::vector<StageLayers> stages;
+    /// By layer: what a microbatch keeps of it beyond the mean of the blocks; of blocks alone.
+    std::vector<double> kept_beyond;
   };
 
   Table<StepFigures> steps;
@@ -203,8 +231,7 @@ Result<std::shared_ptr<const Estimator::StepFigures>> Estimator::step_figures(
   return memory_->steps.get(small, [&]() -> Result<StepFigures> {
     const Result<Probe> probe = prober_(small);
     if (!probe) return probe.error();
-    return StepFigures{probe->step.v,
-                       role_memory(*probe, RoleId{0}, small.cluster.framework).needed};
+    return StepFigures{probe->step.v, role_memory(*probe, RoleId{0}, small.cluster.framework)};
   });
 }
 
@@ -252,6 +279,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
   const StepGrid grid(layout);
   Corners time;
   ByMoment<Corners> needed;
+  double holes = 0;
   time.x0 = static_cast<double>(grid.blocks[0]);
   time.x1 = static_cast<double>(grid.blocks[1]);
   time.y0 = grid.microbatches[0];
@@ -262,11 +290,12 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
       const auto figures = step_figures(reduced_step(layout, grid.blocks[x], grid.microbatches[y]));
       if (!figures) return figures.error();
       time.f[x][y] = (*figures)->step;
+      holes = std::max(holes, (*figures)->memory.holes);
       for (int i = 0; i < kNumStepParts; ++i) {
         const auto part = static_cast<StepPart>(i);
         for (int j = 0; j < kNumLayerPlaces; ++j) {
           const auto place = static_cast<LayerPlace>(j);
-          needed[part][place].f[x][y] = (*figures)->needed[part][place];
+          needed[part][place].f[x][y] = (*figures)->memory.needed[part][place];
         }
       }
     }
@@ -278,7 +307,7 @@ Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {
     for (const Corners& place : places) most = std::max(most, place.at(at, microbatches));
   }
   return LayoutEstimate{
-      Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most)}, {}};
+      Seconds{time.at(at, microbatches)}, Bytes{static_cast<std::int64_t>(most + holes)}, {}};
 }
 
 Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
@@ -294,10 +323,11 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   one.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   const auto parts = memory_->parts.get(one, [&]() -> Result<Memory::Parts> {
     const Scenario small = one_period(one);
-    Model model = std::move(Draft(small).model);
-    repeat_blocks(model, one);
+    Draft draft(small);
+    std::vector<double> kept_beyond = kept_beyond_mean(draft, one);
+    Model model = std::move(draft.model);
     std::vector<StageLayers> stages = partition(model, one.model.architecture, one.strategy);
-    return Memory::Parts{std::move(model), std::move(stages)};
+    return Memory::Parts{std::move(model), std::move(stages), std::move(kept_beyond)};
   });
   if (!parts) return parts.error();
   const std::vector<StageLayers>& stages = (*parts)->stages;
@@ -313,6 +343,9 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     const StageLayers& layers = stages[to_size(s)];
     blocks.push_back(std::min(layers.last, last_layer) - std::max(layers.first, 1));
     cost.stages.push_back(costs.stage(costs.kind(s, n), blocks.back()));
+    for (int l = layers.first; l < layers.last; ++l) {
+      cost.stages.back().kept += (*parts)->kept_beyond[to_size(l)];
+    }
   }
   const std::vector<int> ranks =
       place_stages(rules_of(strategy.pipeline_parallel_schedule).placement, p,
@@ -351,26 +384,27 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
 
   LayoutEstimate estimate;
   std::vector<int> blocks_of(to_size(p), 0);
+  for (int s = 0; s < n; ++s) blocks_of[to_size(ranks[to_size(s)])] += blocks[to_size(s)];
   double needed = 0;
   for (int r = 0; r < p; ++r) {
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
       const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].most(part, 0);
-      double bytes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
+      double bytes = 0, holes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
       int chunks = 0;
       for (int s = 0; s < n; ++s) {
         if (ranks[to_size(s)] != r) continue;
         // What every stage has anew counts once; what an end of the model adds, for its stage.
         bytes += costs.memory[costs.kind(s, n)].most(part, blocks[to_size(s)]) -
                  (chunks++ > 0 ? common : 0);
+        holes = std::max(holes, costs.memory[costs.kind(s, n)].holes.at(blocks_of[to_size(r)]));
         one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
-        if (i == 0) blocks_of[to_size(r)] += blocks[to_size(s)];
       }
       // While microbatches are in flight, gradients of all layers are alive, as in the probe's last
       // backward pass, which has one microbatch.
       if (part != StepPart::Update) bytes += whole.kept[r];
       if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
-      needed = std::max(needed, bytes);
+      needed = std::max(needed, bytes + holes);
     }
   }
   const int most = *std::max_element(blocks_of.begin(), blocks_of.end());

@@ -58,8 +58,13 @@ std::vector<LayerPlace> places_of(const Role& role, int last_layer) {
 RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& framework) {
   const Role& role = probe.program.roles[role_id];
   std::vector<double> change(role.ops.size() + 1, 0);
+  double persistent = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.persistent() || b.on_host) continue;
+    if (b.parent.valid() || b.on_host) continue;
+    if (b.persistent()) {
+      persistent += static_cast<double>(b.bytes.v);
+      continue;
+    }
     change[to_size(b.first)] += static_cast<double>(b.bytes.v);
     change[to_size(b.last) + 1] -= static_cast<double>(b.bytes.v);
   }
@@ -89,12 +94,13 @@ RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& 
   // What is lost between an allocator's blocks is a part of what is alive.
   const double factor = 1 + (framework.caching_allocator ? framework.fragments : 0);
   RoleMemory memory;
+  memory.holes = factor * (static_cast<double>(role.arena.v) - persistent - peak);
   for (int i = 0; i < kNumStepParts; ++i) {
     for (int j = 0; j < kNumLayerPlaces; ++j) {
       const auto part = static_cast<StepPart>(i);
       const auto place = static_cast<LayerPlace>(j);
-      memory.needed[part][place] =
-          static_cast<double>(probe.needed[role_id].v) - factor * (peak - most[part][place]);
+      memory.needed[part][place] = static_cast<double>(probe.needed[role_id].v) - memory.holes -
+                                   factor * (peak - most[part][place]);
     }
   }
   if (before[0][1] >= 0) memory.kept = factor * (before[0][1] - before[0][0]);

@@ -42,8 +42,12 @@ struct Probe {
 
 /// What a role of the probe needs.
 struct RoleMemory {
-  /// MemoryFigures::needed if its fullest moment were in that part of the step, and in that place.
+  /// MemoryFigures::needed without holes, if its fullest moment were in that part of the step, and
+  /// in that place.
   ByMoment<double> needed{};
+  /// What of the arena is never alive at once. It follows no law: a small buffer that lies where a
+  /// large one was makes a hole of that size, and one more block may be enough to close it.
+  double holes = 0;
   double kept = 0;     // of one more microbatch in flight, from F on
   double pending = 0;  // the same from I to W
 };

@@ -112,4 +112,20 @@ void repeat_blocks(Model& model, const Scenario& layout) {
   model.layers.insert(model.layers.begin() + begin + made, more.begin(), more.end());
 }
 
+double kept_bytes(const std::vector<LayerStep>& forward) {
+  double bytes = 0;
+  std::vector<std::string> seen;
+  for (const LayerStep& step : forward) {
+    const auto* f = std::get_if<Function>(&step);
+    if (f == nullptr) continue;
+    for (const Formal& formal : f->formals) {
+      if (!formal.name.starts_with("saved")) continue;
+      if (std::find(seen.begin(), seen.end(), formal.name) != seen.end()) continue;
+      seen.push_back(formal.name);
+      bytes += static_cast<double>(formal.bytes.v);
+    }
+  }
+  return bytes;
+}
+
 }  // namespace lockstep

@@ -32,4 +32,8 @@ Scenario one_period(const Scenario& layout);
 /// place of a period share units: the names and numbers of all parameters take long to make.
 void repeat_blocks(Model& model, const Scenario& layout);
 
+/// What a layer with such a forward pass keeps of a microbatch for its backward pass. 0 if it is
+/// computed again from its begin, and keeps its input.
+double kept_bytes(const std::vector<LayerStep>& forward);
+
 }  // namespace lockstep

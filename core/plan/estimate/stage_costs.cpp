@@ -142,6 +142,8 @@ Scenario smallest_probe(const Scenario& layout) {
 Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
   const int stages = stages_of_probe(layout);
   const bool split = splits_backward(layout);
+  const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
+  const bool grow = split || gathers;
   StageCosts costs;
   costs.low = least_blocks(layout);
   costs.high = costs.low + period_of_blocks(layout);
@@ -170,7 +172,11 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
   costs.update = linear(update[0], update[1]);
   for (int kind = 0; kind < stages; ++kind) {
     const RoleMemory &low = memories[0][to_size(kind)], &high = memories[1][to_size(kind)];
-    StageMemory memory{{}, linear(low.kept, high.kept), linear(low.pending, high.pending)};
+    StageMemory memory{{},
+                       linear(low.kept, high.kept),
+                       linear(low.pending, high.pending),
+                       {std::max(low.holes, high.holes), 0}};
+    if (grow && high.holes > low.holes) memory.holes = linear(low.holes, high.holes);
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
       // How many microbatches are in flight at the fullest moment of that part.

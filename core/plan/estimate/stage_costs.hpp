@@ -22,6 +22,9 @@ struct ByBlocks {
 struct StageMemory {
   ByMoment<ByBlocks> rest;  // what a rank needs beside microbatches in flight
   ByBlocks kept, pending;   // of each microbatch in flight: from F, and from I
+  /// RoleMemory::holes: the most of the probes. It grows with the blocks where each may leave one:
+  /// with ZeRO 3, which gathers it, and where a schedule splits its backward pass.
+  ByBlocks holes;
   /// The most of `rest` in a part of the step, of a stage with so many blocks.
   double most(StepPart part, double blocks) const;
 };

@@ -6,6 +6,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/analysis/hand_made.hpp"
+#include "tests/integration/simulated.hpp"
 
 namespace lockstep {
 namespace {
@@ -235,6 +236,16 @@ TEST_CASE("a report of a trace without spans has zeros, not nonsense", "[core][a
   CHECK(r.mfu == 0);
   CHECK(r.bubble_fraction == 0);
   CHECK(r.ranks.size() == 2);
+}
+
+TEST_CASE("a report that takes the program says what one says that keeps it", "[core][analysis]") {
+  const test::Simulated s =
+      test::simulate_file(test::scenario_file("tiny/gpt2-fsdp2-1f1b2.toml")).front();
+  const Report kept = analyze(s.trace, s.program, s.scenario.cluster);
+  CHECK(kept.ranks.front().comm_bytes_sent.v > 0);
+  CHECK(!kept.ranks.front().peak_memory_by_kind.empty());
+  Program taken = s.program;
+  CHECK(report_json(analyze(s.trace, std::move(taken), s.scenario.cluster)) == report_json(kept));
 }
 
 TEST_CASE("report.json reads back equal", "[core][analysis]") {

@@ -1,0 +1,57 @@
+#include "core/plan/settings.hpp"
+
+#include "core/spec/validate/validate.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Those of `strategies` that differ from the layout's own and are not refused.
+std::vector<Scenario> others(const Scenario& layout, const std::vector<StrategySpec>& strategies) {
+  std::vector<Scenario> result;
+  for (const StrategySpec& strategy : strategies) {
+    if (strategy == layout.strategy) continue;
+    Scenario other = layout;
+    other.strategy = strategy;
+    if (validate(other).empty()) result.push_back(std::move(other));
+  }
+  return result;
+}
+
+std::vector<Scenario> accumulation(const Scenario& layout) {
+  StrategySpec other = layout.strategy;
+  const bool shards = other.state_shards() > 1 && other.zero_stage >= 2;
+  if (!shards || layout.microbatches_per_update() == 1) return {};
+  other.accumulate_sharded_gradients =
+      layout.accumulates_shards() ? AccumulateShards::Never : AccumulateShards::Always;
+  return others(layout, {other});
+}
+
+std::vector<Scenario> prefetch(const Scenario& layout) {
+  if (layout.strategy.state_shards() == 1 || layout.strategy.zero_stage != 3) return {};
+  std::vector<StrategySpec> strategies;
+  for (const int units : {0, 1, 2, 4}) {
+    strategies.push_back(layout.strategy);
+    strategies.back().fsdp_prefetch = units;
+  }
+  return others(layout, strategies);
+}
+
+std::vector<Scenario> buckets(const Scenario& layout) {
+  const bool replicas = layout.strategy.gradient_ranks() > 1 && layout.strategy.state_shards() == 1;
+  if (!replicas || !layout.strategy.overlap_grad_reduce) return {};
+  std::vector<StrategySpec> strategies;
+  for (const std::int64_t mebibytes : {25, 100, 400}) {
+    strategies.push_back(layout.strategy);
+    strategies.back().bucket_cap = Bytes{mebibytes << 20};
+  }
+  return others(layout, strategies);
+}
+
+}  // namespace
+
+const std::vector<Alternatives>& settings() {
+  static const std::vector<Alternatives> all = {accumulation, prefetch, buckets};
+  return all;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+// Settings: what else of a strategy can be chosen when its layout is.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/spec/scenario.hpp"
+
+namespace lockstep {
+
+/// A choice that a layout leaves open: the scenarios that differ from it in this alone.
+using Alternatives = std::function<std::vector<Scenario>(const Scenario& layout)>;
+
+/// The choices, in the order in which they are made. Where a layout has no such thing, there are no
+/// alternatives; none of them is refused by validate().
+/// - Accumulation (ZeRO 2 and 3 with several microbatches): gradients are scattered after every
+///   microbatch, or once.
+/// - Prefetch (ZeRO 3): 0, 1, 2 or 4 units are gathered ahead.
+/// - Buckets (DDP): they close at 25, 100 or 400 MiB.
+const std::vector<Alternatives>& settings();
+
+}  // namespace lockstep
