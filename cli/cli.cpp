@@ -158,8 +158,12 @@ class Parser {
         ->type_name("ADDRESS");
     sub->add_option("--out", run_.out, "write the run folder: scenario, program, trace, report")
         ->type_name("DIR");
+    sub->add_flag("--tensorboard", run_.tensorboard,
+                  "with --out: the metrics of every step for TensorBoard, too, in DIR/tb")
+        ->needs("--out");
     sub->add_flag("--json", run_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", run_.timeline, "draw the step: ranks against time");
+    sub->add_option("--picture", run_.picture, "draw it as a picture (SVG)")->type_name("FILE");
     sub->add_option("--communicator", run_.communicator,
                     "backend cuda: nccl (a GPU for every rank) or local (all ranks on one)")
         ->check(CLI::IsMember({"nccl", "local"}));
@@ -186,6 +190,7 @@ class Parser {
         ->type_name("PATH");
     sub->add_flag("--json", report_.json, "print report.json instead of tables");
     sub->add_flag("--timeline", report_.timeline, "draw the first step: ranks against time");
+    sub->add_option("--picture", report_.picture, "draw it as a picture (SVG)")->type_name("FILE");
     sub->add_option("--names", report_.names,
                     "list so many kernels and calls with the most time of their own")
         ->check(CLI::Range(1, 1000000));
@@ -201,6 +206,7 @@ class Parser {
     sub->add_option("B", compare_.b, "as report takes it, or a scenario (.toml) to simulate")
         ->required()
         ->type_name("PATH");
+    sub->add_flag("--json", compare_.json, "print JSON instead of tables");
     sub->final_callback(
         [this] { command_ = [this] { return compare_command(compare_, console_); }; });
   }
@@ -223,6 +229,7 @@ class Parser {
     sub->add_option("program", verify_.program, "program text, as show program prints it")
         ->required()
         ->type_name("FILE");
+    sub->add_flag("--json", verify_.json, "print JSON: the faults, and what there is of it");
     sub->final_callback(
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });
   }

@@ -23,12 +23,13 @@ struct RunArguments {
   std::vector<std::string> set;
   std::optional<int> steps;
   std::string resume, out;           // empty if not given; resume may be "auto"
+  std::string picture;               // SVG to write; empty: none
   std::vector<std::string> accept;   // settings that may differ from those of the checkpoint
   int processes = 0;                 // to start on this machine; 0: none
   int restarts = 0;                  // of these, if one fails
   std::string bind;                  // address at which these listen; empty: 127.0.0.1
   std::vector<std::string> command;  // the words of the command line, for these
-  bool json = false, timeline = false, quiet = false;
+  bool json = false, timeline = false, quiet = false, tensorboard = false;
   int threads = 1;                          // per rank
   std::string communicator;                 // of the backend cuda
   bool cuda_graphs = false, cudnn = false;  // of the backend cuda
@@ -43,7 +44,8 @@ int run_command(const RunArguments& arguments, const Console& console);
 int launch_locally(const RunArguments& arguments, const Console& console);
 
 struct ReportArguments {
-  std::string run;  // a path as open_run() takes it
+  std::string run;      // a path as open_run() takes it
+  std::string picture;  // SVG to write; empty: none
   bool json = false, timeline = false;
   int names = 0;  // so many kernels and calls by name
 };
@@ -59,6 +61,7 @@ int list_command(const ListArguments& arguments, const Console& console);
 
 struct CompareArguments {
   std::string a, b;  // paths as open_run() takes them, or scenarios to simulate
+  bool json = false;
 };
 int compare_command(const CompareArguments& arguments, const Console& console);
 
@@ -75,6 +78,7 @@ int show_command(const ShowArguments& arguments, const Console& console);
 
 struct VerifyArguments {
   std::string program;  // text file
+  bool json = false;
 };
 int verify_command(const VerifyArguments& arguments, const Console& console);
 

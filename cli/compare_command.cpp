@@ -1,5 +1,6 @@
 // lockstep compare: tells in what two runs differ.
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "backends/backends.hpp"
 #include "cli/commands.hpp"
@@ -46,6 +47,40 @@ Side open_side(const std::string& path, const Console& console) {
   return {std::move(*run), {}};
 }
 
+using Json = nlohmann::ordered_json;
+
+/// Times of the same name in both runs.
+template <class Differences, class Name>
+Json times_json(const Differences& differences, Name name) {
+  Json list = Json::array();
+  for (const auto& d : differences) {
+    list.push_back({{"name", name(d)},
+                    {"a_s", d.a.time.v},
+                    {"b_s", d.b.time.v},
+                    {"a_count", d.a.count},
+                    {"b_count", d.b.count}});
+  }
+  return list;
+}
+
+Json comparison_json(const Report& a, const Report& b, const Comparison& c) {
+  Json memory = Json::array();
+  for (const MemoryDifference& d : c.memory) {
+    memory.push_back({{"kind", d.kind}, {"a_bytes", d.a.v}, {"b_bytes", d.b.v}});
+  }
+  return {{"a", Json::parse(report_json(a))},
+          {"b", Json::parse(report_json(b))},
+          {"same_program", c.same_program},
+          {"same_order", c.same_order},
+          {"same_memory", c.same_memory},
+          {"kinds", times_json(c.kinds, [](const KindDifference& d) { return d.kind; })},
+          {"ops", times_json(c.ops, [](const OpDifference& d) { return d.name; })},
+          {"streams", times_json(c.streams, [](const StreamDifference& d) { return d.name; })},
+          {"memory", memory},
+          {"losses", {{"steps", c.losses.steps}, {"largest_difference", c.losses.largest}}},
+          {"conclusion", c.conclusion}};
+}
+
 }  // namespace
 
 int compare_command(const CompareArguments& arguments, const Console& console) {
@@ -54,6 +89,12 @@ int compare_command(const CompareArguments& arguments, const Console& console) {
   const Side b = open_side(arguments.b, console);
   if (!b.run) return report_errors(console, b.errors);
   const Comparison comparison = compare(a.run->report, a.run->trace, b.run->report, b.run->trace);
+  if (arguments.json) {
+    console.out << comparison_json(a.run->report, b.run->report, comparison)
+                       .dump(2, ' ', false, Json::error_handler_t::replace)
+                << "\n";
+    return 0;
+  }
   console.out << comparison_text(arguments.a, a.run->report, arguments.b, b.run->report,
                                  comparison);
   return 0;

@@ -13,6 +13,7 @@
 #include "cli/progress.hpp"
 #include "cli/resume.hpp"
 #include "core/analysis/timeline.hpp"
+#include "core/analysis/timeline_svg.hpp"
 #include "core/data/dataset.hpp"
 #include "core/data/digest.hpp"
 #include "core/ir/text/text.hpp"
@@ -125,6 +126,10 @@ Result<PointOutcome> PointRun::run() {
   if (arguments_.timeline) {
     (arguments_.json ? console_.err : console_.out)
         << draw_timeline(ran->trace, {console_.width, 64}) << "\n";
+  }
+  if (!arguments_.picture.empty()) {
+    const auto written = write_file(arguments_.picture, timeline_svg(ran->trace));
+    if (!written) return written.error();
   }
   return outcome;
 }
@@ -320,7 +325,8 @@ Result<void> PointRun::write_subject(const Program& program) {
     if (auto done = write_file(path("scenario.toml"), subject_.scenario); !done) return done;
   }
   if (auto done = write_file(path("program.txt"), print(program)); !done) return done;
-  Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_);
+  Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_,
+                                                arguments_.tensorboard ? path("tb") : "");
   if (!metrics) return metrics.error();
   metrics_ = std::make_unique<MetricsLog>(std::move(*metrics));
   return {};

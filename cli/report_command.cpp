@@ -7,6 +7,7 @@
 #include "cli/open_run.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/timeline.hpp"
+#include "core/analysis/timeline_svg.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
@@ -17,6 +18,10 @@ int report_command(const ReportArguments& arguments, const Console& console) {
   if (arguments.timeline) {
     (arguments.json ? console.err : console.out)
         << draw_timeline(run->trace, {console.width, 64}) << "\n";
+  }
+  if (!arguments.picture.empty()) {
+    const auto written = write_file(arguments.picture, timeline_svg(run->trace));
+    if (!written) return report_error(console, written.error());
   }
   if (arguments.json) {
     if (arguments.names == 0) {

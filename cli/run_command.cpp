@@ -111,6 +111,10 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
   if (sweep && !arguments.resume.empty()) {
     return {{invalid("--resume continues one run; the scenario is a sweep")}};
   }
+  if (sweep && !arguments.picture.empty()) {
+    return {
+        {invalid("--picture draws one run; the scenario is a sweep: choose a point with --set")}};
+  }
   if (sweep && process.size() > 1) {
     return {{invalid("a sweep runs in one process, and " + std::to_string(process.size()) +
                      " were started")}};

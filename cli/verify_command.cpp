@@ -1,6 +1,8 @@
 // lockstep verify: tells what is wrong with a program's text, before any rank would hang on it.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/commands.hpp"
 #include "cli/program_file.hpp"
 
@@ -8,10 +10,21 @@ namespace lockstep {
 
 int verify_command(const VerifyArguments& arguments, const Console& console) {
   const LoadedProgram loaded = load_program(arguments.program);
-  if (!loaded.errors.empty()) return report_errors(console, loaded.errors);
   const Program& program = loaded.program;
   std::size_t ops = 0;
   for (const Role& role : program.roles) ops += role.ops.size();
+  if (arguments.json) {
+    nlohmann::ordered_json faults = nlohmann::ordered_json::array();
+    for (const Error& error : loaded.errors) faults.push_back(to_string(error));
+    console.out << nlohmann::ordered_json{{"faults", faults},
+                                          {"ranks", program.mesh.world_size()},
+                                          {"roles", program.roles.size()},
+                                          {"ops", ops}}
+                       .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+                << "\n";
+  }
+  if (!loaded.errors.empty()) return report_errors(console, loaded.errors);
+  if (arguments.json) return 0;
   console.out << fmt::format("{}: {} ranks, {} roles, {} ops: sound\n", arguments.program,
                              program.mesh.world_size(), program.roles.size(), ops);
   return 0;

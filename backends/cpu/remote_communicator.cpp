@@ -102,6 +102,8 @@ bool RemoteCommunicator::move(const Transfer& transfer) {
       return all_gather(transfer, part);
     case OpKind::AllToAll:
       return all_to_all(transfer, part);
+    case OpKind::Rotate:
+      return rotate(transfer);
     default:
       return from_root(transfer);
   }
@@ -198,6 +200,19 @@ bool RemoteCommunicator::all_to_all(const Transfer& transfer, std::int64_t part)
     at += part;
   }
   return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::rotate(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  const int size = static_cast<int>(members.size()), own = transfer.route->position;
+  if (size == 1) {
+    local::copy(party.target, party.source, party.bytes);
+    return true;
+  }
+  const Outgoing out{members[to_size((own + 1) % size)], party.source, party.bytes};
+  const Incoming in{members[to_size((own + size - 1) % size)], party.target, party.bytes};
+  return process_.exchange(transfer.tag, {&out, 1}, {&in, 1}, Patience::Awake);
 }
 
 bool RemoteCommunicator::from_root(const Transfer& transfer) {

@@ -27,6 +27,12 @@ class Mover {
         return exchange([&](std::int64_t) { return std::int64_t{0}; }, part);
       case OpKind::AllToAll:
         return exchange([&](std::int64_t to) { return to * part; }, part);
+      case OpKind::Rotate:
+        for (std::int64_t from = 0; from < size; ++from) {
+          const Party& next = party((from + 1) % size);
+          if (auto done = copy(next.target, party(from).source, next.bytes); !done) return done;
+        }
+        return {};
       default:  // a broadcast, or a message
         for (std::int64_t to = 0; to < size; ++to) {
           const Party& from = party(party(0).root);

@@ -51,7 +51,7 @@ std::map<CommKey, CommMembers> communicators_of(const Program& program) {
       if (route.members.empty()) continue;
       CommMembers& members = all[key_of(route, op)];
       members.ranks = route.members;
-      members.exchange |= op.kind == OpKind::AllToAll;
+      members.exchange |= op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate;
     }
   }
   return all;
@@ -310,8 +310,18 @@ Result<void> NcclCommunicator::issue(Nccl& nccl, const Place& place, const Party
     default:
       break;
   }
-  // An all-to-all is one group of messages, in which no send waits for another.
+  // An all-to-all, or a rotation, is one group of messages, in which no send waits for another.
   auto done = nccl.group_start();
+  if (party.kind == OpKind::Rotate) {
+    const int own = place.route.position, all = static_cast<int>(size);
+    done = nccl.send(place.comm, stream, party.source, elements, party.dtype, (own + 1) % all);
+    if (done) {
+      done = nccl.receive(place.comm, stream, party.target, elements, party.dtype,
+                          (own + all - 1) % all);
+    }
+    const auto ended = nccl.group_end();
+    return done ? ended : done;
+  }
   for (int peer = 0; peer < size && done; ++peer) {
     const std::int64_t at = peer * part_bytes;
     done = nccl.send(place.comm, stream, party.source + at, part, party.dtype, peer);

@@ -132,6 +132,10 @@ void move_share(const std::vector<Party>& parties, int position) {
       return all_gather(parties, position);
     case OpKind::AllToAll:
       return all_to_all(parties, position);
+    case OpKind::Rotate: {
+      const std::size_t before = to_size(position == 0 ? std::ssize(parties) - 1 : position - 1);
+      return copy(own.target, parties[before].source, own.bytes);
+    }
     case OpKind::Broadcast:
     case OpKind::Recv:
       return copy(own.target, parties[to_size(own.root)].source, own.bytes);

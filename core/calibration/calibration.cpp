@@ -58,6 +58,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::RouteBalance, {tokens, 8}, {0.0}},
       {K::CombineForward, {tokens, width, 2, 8 * expert_rows}, {}, 1},
       {K::CombineBackward, {tokens, width, 2, 8 * expert_rows}},
+      {K::GateForward, {tokens, width}, {}, 1},
+      {K::GateBackward, {tokens, width}},
       {K::Add, {tokens, width}, {}, 1},
       {K::Regroup, {tokens, heads, head_dim, head_dim, head_dim, 0}},
       {K::JoinColumns, {tokens, width, 2 * head_dim}},

@@ -40,6 +40,7 @@ std::string_view to_string(CollectiveProtocol protocol) {
 TransferTime ring_time(OpKind kind, Bytes full, int group_size, const LinkSpec& link) {
   const double rounds = ring_rounds(kind);
   if (group_size <= 1 || rounds == 0) return {};
+  if (kind == OpKind::Rotate) return p2p_time(full, link);
   const double steps = group_size - 1;
   const Seconds all = link.bandwidth.v > 0 ? full / link.bandwidth : Seconds{};
   const Seconds ring = (steps / group_size) * all;
@@ -54,8 +55,8 @@ std::vector<CollectiveTime> collective_choices(OpKind kind, Bytes full, int grou
       ring_rounds(kind) > 0) {
     return nccl_choices(kind, full, group_size, links, cluster);
   }
-  const auto algorithm =
-      kind == OpKind::AllToAll ? CollectiveAlgorithm::Pairwise : CollectiveAlgorithm::Ring;
+  const bool pairwise = kind == OpKind::AllToAll || kind == OpKind::Rotate;
+  const auto algorithm = pairwise ? CollectiveAlgorithm::Pairwise : CollectiveAlgorithm::Ring;
   const TransferTime time = ring_time(kind, full, group_size, links.of(kind));
   return {{algorithm, CollectiveProtocol::Plain, time, time.total()}};
 }

@@ -79,8 +79,8 @@ class Choices {
       : kind_(kind), full_(full), n_(size), links_(links), cluster_(cluster) {}
 
   std::vector<CollectiveTime> all() {
-    if (kind_ == OpKind::AllToAll) {
-      pairwise();
+    if (kind_ == OpKind::AllToAll || kind_ == OpKind::Rotate) {
+      kind_ == OpKind::Rotate ? message() : pairwise();
       return std::move(choices_);
     }
     for (const Protocol p : {Protocol::LL, Protocol::LL128, Protocol::Simple}) {
@@ -188,6 +188,12 @@ class Choices {
         spans() ? step_between(kRing, Protocol::Simple) : step_inside(kRing, Protocol::Simple);
     add(Algorithm::Pairwise, Protocol::Simple, kRing.call.of(Protocol::Simple),
         step + (n_ - 1) * kPeerPost, links_.exchange.bandwidth.v * n_ / (n_ - 1));
+  }
+
+  /// The latency of the link to the next member has that of NCCL's step.
+  void message() {
+    add(Algorithm::Pairwise, Protocol::Simple, kRing.call.of(Protocol::Simple), links_.next.latency,
+        links_.next.bandwidth.v);
   }
 
   OpKind kind_;

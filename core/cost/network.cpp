@@ -108,6 +108,11 @@ GroupLinks group_links(const ClusterSpec& cluster, const std::vector<Rank>& rank
   links.nodes = std::max(1, static_cast<int>(nodes.size()));
   links.per_node = static_cast<int>(most);
   links.ring = links.exchange = cluster.intra_node;
+  for (std::size_t i = 0; i < ranks.size() && ranks.size() > 1; ++i) {
+    const LinkSpec link = link_between(cluster, ranks[i], ranks[(i + 1) % ranks.size()]);
+    if (i == 0 || link.bandwidth < links.next.bandwidth) links.next.bandwidth = link.bandwidth;
+    links.next.latency = std::max(links.next.latency, link.latency);
+  }
   // Ranks that share a device have its links together.
   links.ring.bandwidth.v *= part_of_links(cluster, links.per_node - 1);
   links.exchange.bandwidth = links.inside = links.ring.bandwidth;

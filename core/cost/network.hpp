@@ -48,12 +48,15 @@ LinkSpec device_port(const ClusterSpec& cluster);
 /// port carries crosses a spine.
 struct GroupLinks {
   LinkSpec ring, exchange;
+  LinkSpec next;  // the slowest from a member to the next, for messages that all send at once
   int nodes = 1;
   int per_node = 1;       // the most members on one node
   int leaves = 1;         // leaf switches that its nodes are on
   BytesPerSecond inside;  // a ring's bandwidth inside a node
   BytesPerSecond ports;   // of the ports of the members on one node together
-  const LinkSpec& of(OpKind kind) const { return kind == OpKind::AllToAll ? exchange : ring; }
+  const LinkSpec& of(OpKind kind) const {
+    return kind == OpKind::AllToAll ? exchange : kind == OpKind::Rotate ? next : ring;
+  }
   bool operator==(const GroupLinks&) const = default;
 };
 /// The links of the group of `ranks`, which must be in ascending order.

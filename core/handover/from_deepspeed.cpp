@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -162,7 +163,7 @@ class DeepSpeedReader {
   void take_whole(std::string_view key) {
     double value = 0;
     if (const Setting* s = number_at(name_of(key), value)) {
-      plan_.set(key, static_cast<std::int64_t>(value), shown(*s));
+      plan_.set(key, whole_number(value), shown(*s));
     }
   }
 
@@ -207,7 +208,7 @@ class DeepSpeedReader {
     if (all != nullptr && one != nullptr && accumulated != nullptr && options_.nodes == 0) {
       ranks = std::max(1.0, std::floor(batch / (micro * passes)));
     } else {
-      plan_.assume(std::to_string(static_cast<std::int64_t>(ranks)) +
+      plan_.assume(std::to_string(whole_number(ranks)) +
                    " GPUs, all for data parallelism (--nodes)");
     }
     // Any two of them say the third.
@@ -218,32 +219,31 @@ class DeepSpeedReader {
       micro = all != nullptr ? std::max(1.0, std::floor(batch / (passes * ranks))) : 1;
     if (batch == 0 || batch != micro * passes * ranks) {
       if (all != nullptr) {
-        const auto whole = [](double value) {
-          return std::to_string(static_cast<std::int64_t>(value));
-        };
+        const auto whole = [](double value) { return std::to_string(whole_number(value)); };
         plan_.lose(shown(*all) + ": " + whole(micro) + " x " + whole(passes) + " passes on " +
                    whole(ranks) + " GPUs make " + whole(micro * passes * ranks) + " (--nodes)");
       }
       batch = micro * passes * ranks;
     }
-    plan_.set("training.local_batch_size", static_cast<std::int64_t>(micro),
-              one != nullptr ? shown(*one) : "");
-    plan_.set("training.global_batch_size", static_cast<std::int64_t>(batch),
+    plan_.set("training.local_batch_size", whole_number(micro), one != nullptr ? shown(*one) : "");
+    plan_.set("training.global_batch_size", whole_number(batch),
               all != nullptr           ? shown(*all)
               : accumulated != nullptr ? shown(*accumulated)
                                        : "");
     plan_.number("training.max_norm", 0);
     take("training.max_norm");
-    ranks_ = static_cast<std::int64_t>(ranks);
+    ranks_ = product_of({whole_number(ranks)});
     plan_.take_cluster(options_, ranks_, 0);
   }
 
   void read_zero() {
     take_whole("parallelism.zero_stage");
     const Setting* at = find(name_of("parallelism.zero_stage"));
-    const int stage = at != nullptr && at->value.is_number() ? at->value.get<int>() : 0;
-    const auto shard = static_cast<std::int64_t>(
-        stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
+    const int stage = at != nullptr && at->value.is_number()
+                          ? static_cast<int>(std::clamp(at->value.get<double>(), -1.0, 9.0))
+                          : 0;
+    const std::int64_t shard =
+        whole_number(stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
     const bool groups = shard > 0 && shard < ranks_ && ranks_ % shard == 0;
     plan_.set("parallelism.zero_stage", std::int64_t{stage});
     plan_.set("parallelism.data_parallel_shard_degree",
@@ -267,7 +267,7 @@ class DeepSpeedReader {
     if (stage == 3) {
       double threshold = 1e5;
       const Setting* s = number_at(name_of("parallelism.fsdp_persistence_threshold"), threshold);
-      plan_.set("parallelism.fsdp_persistence_threshold", static_cast<std::int64_t>(threshold),
+      plan_.set("parallelism.fsdp_persistence_threshold", whole_number(threshold),
                 s != nullptr ? shown(*s) : "");
       if (s == nullptr) plan_.assume("DeepSpeed's threshold of persistence, 100,000 parameters");
       persistent_ = threshold > 0;
@@ -362,7 +362,7 @@ class DeepSpeedReader {
     take_whole("lr_scheduler.warmup_steps");
     double steps = 0;
     if (const Setting* s = number_at("scheduler.params.total_num_steps", steps)) {
-      plan_.set("training.steps", static_cast<std::int64_t>(steps), shown(*s));
+      plan_.set("training.steps", whole_number(steps), shown(*s));
     }
     if (number("scheduler.params.warmup_min_lr", 0) != 0) {
       plan_.lose("scheduler.params.warmup_min_lr: the warm-up begins at lr / warmup_steps here");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "core/handover/megatron_account.hpp"
@@ -105,15 +106,15 @@ class MegatronReader : MegatronAccount {
   }
 
   void read_vocabulary() {
-    const std::int64_t divisor =
-        integer("make-vocab-size-divisible-by", 128) * integer("tensor-model-parallel-size", 1);
+    const std::int64_t divisor = product_of(
+        {integer("make-vocab-size-divisible-by", 128), integer("tensor-model-parallel-size", 1)});
     if (const auto padded = number("padded-vocab-size")) {
-      plan_.set("model.vocab", static_cast<std::int64_t>(*padded), from("padded-vocab-size"));
+      plan_.set("model.vocab", whole_number(*padded), from("padded-vocab-size"));
       return;
     }
     constexpr std::int64_t kGpt2 = 50257;
     const std::optional<double> size = number("vocab-size");
-    const std::int64_t tokens = size ? static_cast<std::int64_t>(*size) : kGpt2;
+    const std::int64_t tokens = size ? whole_number(*size) : kGpt2;
     const std::int64_t padded = (tokens + divisor - 1) / divisor * divisor;
     plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
     if (!size) {
@@ -129,12 +130,18 @@ class MegatronReader : MegatronAccount {
     take("model.experts", 0);
     take("model.experts_per_token", 2);
     if (given("moe-layer-freq")) take("model.expert_period", 1);
+    if (given("moe-shared-expert-intermediate-size")) {
+      take("model.shared_expert_hidden", 0);
+      if (flag("moe-shared-expert-gate")) {
+        plan_.flag("model.shared_expert_gate", true, from("moe-shared-expert-gate"));
+      }
+    }
     take_real("model.capacity_factor", 0);
     const std::string balance = word("moe-router-load-balancing-type");
     const bool has_loss = balance.empty() || balance.find("aux_loss") != std::string::npos;
     if (has_loss) take_real("model.router_aux_loss_coef", 0);
     if (const auto width = number("moe-ffn-hidden-size")) {
-      plan_.set("model.ffn_hidden", static_cast<std::int64_t>(*width), from("moe-ffn-hidden-size"));
+      plan_.set("model.ffn_hidden", whole_number(*width), from("moe-ffn-hidden-size"));
     }
   }
 
@@ -144,12 +151,15 @@ class MegatronReader : MegatronAccount {
     const std::int64_t cp = take("parallelism.context_parallel_degree", 1);
     if (cp > 1) {
       const std::string how = word("cp-comm-type");
-      const bool all_to_all = how == "a2a";
-      plan_.text("parallelism.context_parallel_method", all_to_all ? "ulysses" : "allgather",
+      plan_.text("parallelism.context_parallel_method",
+                 how == "a2a"          ? "ulysses"
+                 : how == "all_gather" ? "allgather"
+                                       : "ring",
                  how.empty() ? "" : from("cp-comm-type"));
-      if (!all_to_all && how != "all_gather") {
-        plan_.lose("--cp-comm-type " + (how.empty() ? "p2p" : how) +
-                   ": a ring of messages; keys and values are gathered here");
+      const std::int64_t heads = integer("hierarchical-context-parallel-sizes", 1);
+      if (heads > 1) {
+        plan_.set("parallelism.context_parallel_ulysses_degree", heads,
+                  from("hierarchical-context-parallel-sizes"));
       }
     }
     const bool sequence = flag("sequence-parallel") && tp > 1;
@@ -158,10 +168,11 @@ class MegatronReader : MegatronAccount {
     if (given("sequence-parallel") && tp == 1) plan_.ignore("sequence-parallel");
     read_pipeline(pp);
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
-    const std::int64_t launched = integer("nnodes", integer("num-nodes", 1)) *
-                                  integer("nproc-per-node", integer("nproc", per_node));
+    const std::int64_t launched =
+        product_of({integer("nnodes", integer("num-nodes", 1)),
+                    integer("nproc-per-node", integer("nproc", per_node))});
     const bool knows = given("nnodes") || given("nproc-per-node");
-    const std::int64_t divided = std::max<std::int64_t>(1, tp * pp * cp);
+    const std::int64_t divided = product_of({tp, pp, cp});
     std::int64_t ranks = options_.nodes > 0 ? options_.nodes * per_node
                          : knows            ? launched
                                             : (divided + per_node - 1) / per_node * per_node;
@@ -189,12 +200,11 @@ class MegatronReader : MegatronAccount {
     std::int64_t chunks = 1;
     std::string said;
     if (const auto stages = number("num-virtual-stages-per-pipeline-rank")) {
-      chunks = static_cast<std::int64_t>(*stages);
+      chunks = whole_number(*stages);
       said = from("num-virtual-stages-per-pipeline-rank");
     } else if (const auto layers = number("num-layers-per-virtual-pipeline-stage")) {
-      chunks = std::max<std::int64_t>(
-          1, integer("num-layers", 0) / pp /
-                 std::max<std::int64_t>(1, static_cast<std::int64_t>(*layers)));
+      chunks = std::max<std::int64_t>(1, integer("num-layers", 0) / std::max<std::int64_t>(1, pp) /
+                                             std::max<std::int64_t>(1, whole_number(*layers)));
       said = from("num-layers-per-virtual-pipeline-stage");
     }
     plan_.text("parallelism.pipeline_parallel_schedule", chunks > 1 ? "Interleaved1F1B" : "1F1B");
@@ -209,7 +219,7 @@ class MegatronReader : MegatronAccount {
       const std::int64_t others = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
       const std::int64_t each = others > 0 ? (layers - first - last) / others : 0;
       std::string list;
-      for (std::int64_t stage = 0; stage < pp; ++stage) {
+      for (std::int64_t stage = 0; stage < std::min(pp, layers); ++stage) {
         const std::int64_t blocks = stage == 0 && first > 0       ? first
                                     : stage == pp - 1 && last > 0 ? last
                                                                   : each;
@@ -258,10 +268,11 @@ class MegatronReader : MegatronAccount {
       take("training.seq_len", 1024);
     }
     const std::int64_t micro = integer("micro-batch-size", 1);
-    const std::int64_t batch = integer("global-batch-size", micro * replicas_);
-    const std::int64_t microbatches = std::max<std::int64_t>(1, batch / (micro * replicas_));
+    const std::int64_t batch = integer("global-batch-size", product_of({micro, replicas_}));
+    const std::int64_t microbatches =
+        std::max<std::int64_t>(1, batch / product_of({micro, replicas_}));
     // In a pipeline all microbatches of a step are in one flush.
-    plan_.set("training.local_batch_size", micro * (pipelined_ ? microbatches : 1),
+    plan_.set("training.local_batch_size", pipelined_ ? product_of({micro, microbatches}) : micro,
               given("micro-batch-size") ? from("micro-batch-size") : "");
     plan_.set("parallelism.pipeline_parallel_microbatches", pipelined_ ? microbatches : 1);
     plan_.set("training.global_batch_size", batch,
@@ -275,9 +286,10 @@ class MegatronReader : MegatronAccount {
     if (given("train-iters")) {
       take("training.steps", 10);
     } else if (const auto samples = number("train-samples")) {
-      plan_.set("training.steps",
-                std::max<std::int64_t>(1, static_cast<std::int64_t>(*samples) / batch),
-                from("train-samples"));
+      plan_.set(
+          "training.steps",
+          std::max<std::int64_t>(1, whole_number(*samples) / std::max<std::int64_t>(1, batch)),
+          from("train-samples"));
     }
     take("training.seed", 1234);
     take_real("training.max_norm", 1);
@@ -339,12 +351,11 @@ class MegatronReader : MegatronAccount {
     if (given("lr-warmup-iters")) {
       take("lr_scheduler.warmup_steps", 0);
     } else if (const auto samples = number("lr-warmup-samples")) {
-      plan_.set("lr_scheduler.warmup_steps", static_cast<std::int64_t>(*samples) / batch,
+      plan_.set("lr_scheduler.warmup_steps", whole_number(*samples) / batch,
                 from("lr-warmup-samples"));
     } else if (const auto part = number("lr-warmup-fraction")) {
       const std::int64_t all = integer("lr-decay-iters", steps);
-      plan_.set("lr_scheduler.warmup_steps",
-                static_cast<std::int64_t>(*part * static_cast<double>(all)),
+      plan_.set("lr_scheduler.warmup_steps", whole_number(*part * static_cast<double>(all)),
                 from("lr-warmup-fraction"));
     }
     const std::string style = word("lr-decay-style");

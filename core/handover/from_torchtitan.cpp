@@ -107,7 +107,7 @@ class TorchtitanReader {
     return node != nullptr && node->is_number() ? node->number : otherwise;
   }
   std::int64_t whole(std::string_view name, std::int64_t otherwise) {
-    return static_cast<std::int64_t>(number(name, static_cast<double>(otherwise)));
+    return whole_number(number(name, static_cast<double>(otherwise)));
   }
   bool flag(std::string_view name) {
     const Node* node = find(name);
@@ -228,12 +228,9 @@ class TorchtitanReader {
     find("parallelism.fsdp_reshard_after_forward");
     if (tp > 1) plan_.flag("parallelism.enable_sequence_parallel", true);
     if (cp > 1) {
-      plan_.text("parallelism.context_parallel_method", "allgather");
-      if (word("parallelism.context_parallel_rotate_method", "allgather") != "allgather") {
-        plan_.lose(
-            "parallelism.context_parallel_rotate_method = \"alltoall\": keys and values are "
-            "gathered here");
-      }
+      const bool gathers =
+          word("parallelism.context_parallel_rotate_method", "allgather") == "allgather";
+      plan_.text("parallelism.context_parallel_method", gathers ? "allgather" : "ring");
     }
     find("parallelism.context_parallel_rotate_method");
     if (const std::int64_t ep = whole("parallelism.expert_parallel_degree", 1); ep > 1) {
@@ -246,13 +243,13 @@ class TorchtitanReader {
       plan_.lose("parallelism.enable_async_tensor_parallel: [framework] overlaps_products = true");
     }
     read_pipeline(pp);
-    const std::int64_t others = std::max<std::int64_t>(1, replicate * tp * cp * pp);
+    const std::int64_t others = product_of({replicate, tp, cp, pp});
     if (shard == -1 && options_.nodes == 0) {
       plan_.assume(
           "as many GPUs as the other degrees fill nodes, and the rest for sharding "
           "(--nodes)");
     }
-    plan_.take_cluster(options_, others * std::max<std::int64_t>(1, shard), 0);
+    plan_.take_cluster(options_, product_of({others, shard}), 0);
   }
 
   void read_pipeline(std::int64_t pp) {
@@ -283,7 +280,7 @@ class TorchtitanReader {
     }
     const auto stages = static_cast<std::int64_t>(blocks.size());
     plan_.set("parallelism.pipeline_parallel_virtual_stages",
-              std::max<std::int64_t>(1, stages / pp));
+              std::max<std::int64_t>(1, stages / std::max<std::int64_t>(1, pp)));
     if (blocks.empty() || std::all_of(blocks.begin(), blocks.end(),
                                       [&](std::int64_t n) { return n == blocks.front(); })) {
       return;
@@ -299,10 +296,13 @@ class TorchtitanReader {
     const std::int64_t first = whole("parallelism.pipeline_parallel_first_stage_less_layers", 1);
     const std::int64_t last = whole("parallelism.pipeline_parallel_last_stage_less_layers", 1);
     const std::int64_t per_stage = whole("parallelism.pipeline_parallel_layers_per_stage", 0);
-    std::int64_t stages = pp * (has_two_stages(schedule) ? 2 : 1);
+    constexpr std::int64_t kMostStages = 1 << 16;
+    std::int64_t stages = std::min(kMostStages, product_of({pp, has_two_stages(schedule) ? 2 : 1}));
     const std::int64_t all = layers_ + first + last;
     if (layers_ == 0) return std::vector<std::int64_t>(static_cast<std::size_t>(stages), 1);
-    if (per_stage > 0) stages = (all + per_stage - 1) / per_stage;
+    if (per_stage > 0) {
+      stages = std::clamp<std::int64_t>((all + per_stage - 1) / per_stage, 1, kMostStages);
+    }
     std::vector<std::int64_t> blocks;
     for (std::int64_t stage = 0; stage < stages; ++stage) {
       blocks.push_back(all / stages + (stage < all % stages ? 1 : 0) - (stage == 0 ? first : 0) -

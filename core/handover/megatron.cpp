@@ -67,6 +67,10 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.set(named("model.experts"), m.experts);
   a.set(named("model.experts_per_token"), m.experts_per_token);
   a.set(named("model.expert_period"), m.expert_period);
+  if (m.shared_expert_hidden > 0) {
+    a.set(named("model.shared_expert_hidden"), m.shared_expert_hidden);
+    a.flag_if(m.shared_expert_gate, named("model.shared_expert_gate"));
+  }
   if (m.capacity_factor > 0) a.number(named("model.capacity_factor"), m.capacity_factor);
   if (m.router_aux_loss_coef > 0) {
     a.set("moe-router-load-balancing-type", "aux_loss");
@@ -147,7 +151,18 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   say_pipeline(s, a, h.unsaid);
   a.set(named("parallelism.context_parallel_degree"), p.context_parallel_degree);
   if (p.context_parallel_degree > 1) {
-    a.set(named("parallelism.context_parallel_method"), p.gathers_keys() ? "all_gather" : "a2a");
+    const bool both = p.passes_keys() && p.head_ranks() > 1;
+    a.set(named("parallelism.context_parallel_method"), p.gathers_keys()   ? "all_gather"
+                                                        : !p.passes_keys() ? "a2a"
+                                                        : both             ? "a2a+p2p"
+                                                                           : "p2p");
+    if (both) {
+      a.set(named("parallelism.context_parallel_ulysses_degree"),
+            std::to_string(p.head_ranks()) + " " + std::to_string(p.key_ranks()));
+    }
+    leave_unsaid(h.unsaid, p.gathers_keys() && p.head_ranks() > 1,
+                 "parallelism.context_parallel_ulysses_degree: cp-comm-type knows heads exchanged "
+                 "beside keys passed on (a2a+p2p), not beside keys gathered");
   }
   if (s.model.experts > 0) {
     a.set(named("parallelism.expert_parallel_degree"), p.expert_parallel_degree);

@@ -156,13 +156,13 @@ std::optional<double> MegatronAccount::number(const std::string& name) {
 
 std::int64_t MegatronAccount::integer(const std::string& name, std::int64_t otherwise) {
   const std::optional<double> value = number(name);
-  return value ? static_cast<std::int64_t>(*value) : otherwise;
+  return value ? whole_number(*value) : otherwise;
 }
 
 std::int64_t MegatronAccount::take(std::string_view key, std::int64_t otherwise) {
   const std::string name = megatron_name(key);
   const std::optional<double> value = number(name);
-  const std::int64_t whole = value ? static_cast<std::int64_t>(*value) : otherwise;
+  const std::int64_t whole = value ? whole_number(*value) : otherwise;
   plan_.set(key, whole, value ? from(name) : "");
   return whole;
 }

@@ -22,6 +22,21 @@ constexpr std::string_view kOrder[] = {"model",
 
 }  // namespace
 
+std::int64_t whole_number(double value) {
+  constexpr double kMost = 1e15;
+  return value >= -kMost && value <= kMost ? static_cast<std::int64_t>(value)
+                                           : static_cast<std::int64_t>(value < 0 ? -kMost : kMost);
+}
+
+std::int64_t product_of(std::initializer_list<std::int64_t> factors) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    product = std::min(kMost, product * std::clamp<std::int64_t>(factor, 1, kMost));
+  }
+  return product;
+}
+
 void PlanWriter::set(std::string_view key, const std::string& value, const std::string& from) {
   const std::size_t dot = key.find('.');
   sections_[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value;

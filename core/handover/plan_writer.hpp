@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,6 +11,12 @@
 #include "core/handover/plan_import.hpp"
 
 namespace lockstep {
+
+/// A number of a file as a whole one, at most 10^15, so that sums of them are in range.
+std::int64_t whole_number(double value);
+/// The product of degrees and counts, at most 2^30. What is below 1 counts as 1 here: the scenario
+/// refuses it by its name.
+std::int64_t product_of(std::initializer_list<std::int64_t> factors);
 
 class PlanWriter {
  public:

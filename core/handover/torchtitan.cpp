@@ -109,9 +109,12 @@ Table parallelism_table(const Scenario& s, std::vector<std::string>& unsaid) {
                "parallelism.enable_sequence_parallel = false: it always divides norms by tokens");
   table.set("context_parallel_degree", std::int64_t{p.context_parallel_degree});
   if (p.context_parallel_degree > 1) {
-    table.set("context_parallel_rotate_method", quoted("allgather"));
-    leave_unsaid(unsaid, !p.gathers_keys(),
+    const bool ring = p.context_parallel_method == ContextParallelMethod::Ring;
+    table.set("context_parallel_rotate_method", quoted(ring ? "alltoall" : "allgather"));
+    leave_unsaid(unsaid, p.context_parallel_method == ContextParallelMethod::Ulysses,
                  "parallelism.context_parallel_method = \"ulysses\": it gathers keys and values");
+    leave_unsaid(unsaid, p.key_ranks() > 1 && p.head_ranks() > 1,
+                 "parallelism.context_parallel_ulysses_degree: it exchanges no heads");
   }
   table.set("pipeline_parallel_degree", std::int64_t{p.pipeline_parallel_degree});
   if (p.pipeline_parallel_degree > 1) {

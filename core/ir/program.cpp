@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "boundary", "comm",       "workspace", "input",  "metric",    "param_version"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
-    "call",       "all_reduce", "all_gather", "reduce_scatter", "broadcast",
-    "all_to_all", "send",       "recv",       "host_to_device", "device_to_host"};
+    "call",   "all_reduce", "all_gather", "reduce_scatter", "broadcast",     "all_to_all",
+    "rotate", "send",       "recv",       "host_to_device", "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "layer",        "gather",        "reduce",        "replicate",
@@ -268,6 +268,7 @@ Access access(const Program& program, const Op& op, std::size_t index) {
     case OpKind::AllGather:
     case OpKind::ReduceScatter:
     case OpKind::AllToAll:
+    case OpKind::Rotate:
       return index == 0 ? Access::Read : Access::Write;
     case OpKind::Send:
       return Access::Read;

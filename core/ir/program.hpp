@@ -18,8 +18,8 @@ namespace lockstep {
 // ---------------------------------------------------------------- mesh and groups
 
 struct MeshDim {
-  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp", "tp" or
-                     // "kv_replicate"
+  std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp", "cp_heads", "tp"
+                     // or "kv_replicate"
   int size = 1;
   bool operator==(const MeshDim&) const = default;
 };
@@ -136,6 +136,8 @@ enum class OpKind : std::uint8_t {
   ReduceScatter,  // sum; args: full (read), shard (written)
   Broadcast,      // from the member at position Op::root; args: one buffer
   AllToAll,       // args: source, destination
+  Rotate,         // args: source (read), destination (written), which gets the source of the member
+                  // before; the first member comes after the last
   Send,           // args: one buffer (read)
   Recv,           // args: one buffer (written)
   HostToDevice,   // args: one buffer (written), with what `target` says; or one in host memory
@@ -145,7 +147,7 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr int kNumOpKinds = static_cast<int>(OpKind::DeviceToHost) + 1;
 std::string_view to_string(OpKind kind);
-constexpr bool is_collective(OpKind k) { return k >= OpKind::AllReduce && k <= OpKind::AllToAll; }
+constexpr bool is_collective(OpKind k) { return k >= OpKind::AllReduce && k <= OpKind::Rotate; }
 constexpr bool is_p2p(OpKind k) { return k == OpKind::Send || k == OpKind::Recv; }
 constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 

@@ -1,90 +1,150 @@
 #include "core/model/attention.hpp"
 
+#include "core/base/index_vector.hpp"
+
 namespace lockstep {
+
+constexpr DType kIndex = DType::I32;
 
 Attention::Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape)
     : f_(f),
       spec_(spec),
       shape_(shape),
       heads_(spec.heads / shape.tensor_parallel),
-      kv_heads_(spec.kv_heads * shape.kv_replicas / shape.tensor_parallel) {
-  if (shape.gathers_keys) starts_ = f.formal("starts", 2 * (parts() + 1), DType::I32);
+      kv_heads_(spec.kv_heads * shape.kv_replicas / shape.tensor_parallel),
+      heads_axis_(parts() > 1 ? "cp_heads" : "cp"),
+      keys_axis_(sharers() > 1 ? "cp_keys" : "cp") {
+  const std::int64_t pieces = shape.passes_keys ? 2 * parts() : parts() + 1;
+  if (shape.gathers_keys || shape.passes_keys) starts_ = {f.formal("starts", 2 * pieces, kIndex)};
+  for (std::int64_t t = 0; shape.passes_keys && t < parts(); ++t) {
+    starts_.push_back(f.inside("starts", 4 * t, 4, 2 * pieces, kIndex));
+  }
 }
 
 TensorId Attention::forward(TensorId qkv) {
-  const std::int64_t rows = shape_.rows();
   qkv_ = exchanges() ? to_heads(Part::Forward, qkv, share_of_qkv(), "qkv") : qkv;
   rope(Part::Forward, qkv_, false);
-  if (shape_.gathers_keys) {
-    keys_ = f_.tensor(rows * keys_width(), "keys");
-    regroup(Part::Forward, rows, 1, {keys_width(), 0, 0}, false, width(), qkv_, keys_);
-    all_ = gather_keys(Part::Forward, "keys.all");
+  if (divides_keys()) {
+    keys_ = f_.tensor(rows() * own_keys_width(), "keys");
+    regroup(Part::Forward, rows(), 1, {own_keys_width(), 0, 0}, false, own_width(), qkv_, keys_);
   }
-  result_ = f_.tensor(rows * width(), "att");
-  lse_ = f_.tensor(rows * heads_, sum_type(shape_.dtype));
-  f_.emit(Part::Forward, KernelKind::AttentionForward,
-          {dims(), {}, {qkv_, all_, starts_}, {result_, lse_}});
-  const std::vector<std::int64_t> d = dims();
-  f_.keep(d[0] * d[2] * d[1] * parts() * shape_.seq * shape_.score_bytes, lse_);
+  if (shape_.gathers_keys) all_ = gather_keys(Part::Forward, "keys.all");
+  if (shape_.passes_keys) passing_ = pass_on(Part::Forward, keys_, "keys.1");
+  result_ = f_.tensor(rows() * own_width(), "att");
+  lse_ = f_.tensor(rows() * own_width() / spec_.head_dim, sum_type(shape_.dtype));
+  meet(Part::Forward, [&](const Keys& keys) {
+    f_.emit(Part::Forward, KernelKind::AttentionForward,
+            {dims(), {}, {qkv_, keys.all, keys.starts}, {result_, lse_}, keys.turn > 0});
+  });
+  const std::int64_t sequence = shape_.context_parallel * shape_.seq;
+  f_.keep(rows() * own_width() / spec_.head_dim * sequence * shape_.score_bytes, lse_);
   return exchanges() ? to_tokens(Part::Forward, result_, share_of_result(), "att") : result_;
 }
 
 void Attention::prefetch_backward() {
   if (shape_.gathers_keys) all_ = gather_keys(Part::InputGrad, "keys.again");
+  if (shape_.passes_keys) passing_ = pass_on(Part::InputGrad, keys_, "keys.again.1");
 }
 
 TensorId Attention::backward(TensorId d_result) {
-  const std::int64_t rows = shape_.rows();
   const TensorId d_out =
       exchanges() ? to_heads(Part::InputGrad, d_result, share_of_result(), "datt") : d_result;
-  const TensorId d_qkv = f_.tensor(rows * qkv_width(), "dqkv");
-  TensorId d_all;
-  if (shape_.gathers_keys) d_all = f_.tensor(parts() * rows * keys_width(), "dkeys.all");
-  f_.emit(Part::InputGrad, KernelKind::AttentionBackward,
-          {dims(), {}, {qkv_, result_, lse_, d_out, all_, starts_}, {d_qkv, d_all}});
+  const TensorId d_qkv = f_.tensor(rows() * (own_width() + own_keys_width()), "dqkv");
+  TensorId d_own, d_others;
+  meet(Part::InputGrad, [&](const Keys& keys) {
+    const std::string number = "." + std::to_string(keys.turn);
+    const bool gathered = shape_.gathers_keys;
+    TensorId d_keys;
+    if (divides_keys()) {
+      d_keys = f_.tensor((gathered ? parts() : 1) * rows() * own_keys_width(),
+                         gathered ? "dkeys.all" : "dkeys" + number);
+    }
+    f_.emit(Part::InputGrad, KernelKind::AttentionBackward,
+            {dims(),
+             {},
+             {qkv_, result_, lse_, d_out, keys.all, keys.starts},
+             {d_qkv, d_keys},
+             keys.turn > 0});
+    if (keys.turn == 0) {
+      d_own = d_keys;
+      return;
+    }
+    if (keys.turn > 1) d_keys = sum(d_others, d_keys, "dkeys.sum" + number);
+    d_others = pass_on(Part::InputGrad, d_keys, "dkeys.passed" + number);
+  });
   if (shape_.gathers_keys) {
-    const TensorId d_keys = f_.tensor(rows * keys_width(), "dkeys");
-    f_.communicate(Part::InputGrad, OpKind::ReduceScatter, "cp", d_all, d_keys);
-    regroup(Part::InputGrad, rows, 1, {keys_width(), 0, 0}, true, width(), d_keys, d_qkv);
+    const TensorId all = d_own;
+    d_own = f_.tensor(rows() * own_keys_width(), "dkeys");
+    f_.communicate(Part::InputGrad, OpKind::ReduceScatter, keys_axis_, all, d_own);
+  }
+  if (shape_.passes_keys) d_own = sum(d_others, d_own, "dkeys");
+  if (divides_keys()) {
+    regroup(Part::InputGrad, rows(), 1, {own_keys_width(), 0, 0}, true, own_width(), d_own, d_qkv);
   }
   rope(Part::InputGrad, d_qkv, true);
   return exchanges() ? to_tokens(Part::InputGrad, d_qkv, share_of_qkv(), "dqkv") : d_qkv;
 }
 
+/// Calls `attend` for all keys at once or, where they are passed on, for those of one rank after
+/// the other: first its own, while those of the rank before it are under way.
+void Attention::meet(Part part, const std::function<void(const Keys&)>& attend) {
+  if (!shape_.passes_keys) return attend({0, all_, starts_.empty() ? TensorId{} : starts_[0]});
+  const std::string name = part == Part::Forward ? "keys." : "keys.again.";
+  TensorId here = keys_;
+  for (int turn = 0; turn < parts(); ++turn) {
+    TensorId next;
+    if (turn == 0) next = passing_;
+    if (turn > 0 && turn + 1 < parts()) next = pass_on(part, here, name + std::to_string(turn + 1));
+    attend({turn, here, starts_[to_size(turn) + 1]});
+    here = next;
+  }
+}
+
+TensorId Attention::pass_on(Part part, TensorId x, const std::string& name) {
+  const TensorId next = f_.tensor(rows() * own_keys_width(), name);
+  f_.communicate(part, OpKind::Rotate, keys_axis_, x, next);
+  return next;
+}
+
+TensorId Attention::sum(TensorId x, TensorId y, const std::string& name) {
+  const TensorId both = f_.tensor(rows() * own_keys_width(), name);
+  f_.emit(Part::InputGrad, KernelKind::Add, {{rows(), own_keys_width()}, {}, {x, y, {}}, {both}});
+  return both;
+}
+
 Attention::Share Attention::share_of_qkv() const {
-  const std::int64_t kv = kv_heads_ * spec_.head_dim / parts();
-  return {width() / parts(), kv, kv};
+  return {own_width(), own_keys_width() / 2, own_keys_width() / 2};
 }
 
 TensorId Attention::to_heads(Part part, TensorId x, const Share& share, const std::string& name) {
-  const std::int64_t elements = shape_.rows() * parts() * share.cols();
+  const std::int64_t elements = rows() * share.cols();
   const TensorId sent = f_.tensor(elements, name + ".heads_sent");
-  regroup(part, shape_.rows(), parts(), share, false, 0, x, sent);
-  const TensorId slices = f_.tensor(elements, name + ".heads");  // [parts, batch, seq, cols]
-  f_.communicate(part, OpKind::AllToAll, "cp", sent, slices);
+  regroup(part, shape_.rows(), sharers(), share, false, 0, x, sent);
+  const TensorId slices = f_.tensor(elements, name + ".heads");  // [sharers, batch, seq, cols]
+  f_.communicate(part, OpKind::AllToAll, heads_axis_, sent, slices);
   if (shape_.batch == 1) return slices;
   const TensorId whole = f_.tensor(elements);
-  regroup(part, shape_.batch, parts(), {shape_.seq * share.cols(), 0, 0}, true, 0, slices, whole);
+  regroup(part, shape_.batch, sharers(), {shape_.seq * share.cols(), 0, 0}, true, 0, slices, whole);
   return whole;
 }
 
 TensorId Attention::to_tokens(Part part, TensorId x, const Share& share, const std::string& name) {
-  const std::int64_t elements = shape_.rows() * parts() * share.cols();
+  const std::int64_t elements = rows() * share.cols();
   TensorId sent = x;
   if (shape_.batch > 1) {
     sent = f_.tensor(elements, name + ".tokens_sent");
-    regroup(part, shape_.batch, parts(), {shape_.seq * share.cols(), 0, 0}, false, 0, x, sent);
+    regroup(part, shape_.batch, sharers(), {shape_.seq * share.cols(), 0, 0}, false, 0, x, sent);
   }
-  const TensorId shares = f_.tensor(elements, name + ".tokens");  // [parts, batch, seq, cols]
-  f_.communicate(part, OpKind::AllToAll, "cp", sent, shares);
+  const TensorId shares = f_.tensor(elements, name + ".tokens");  // [sharers, batch, seq, cols]
+  f_.communicate(part, OpKind::AllToAll, heads_axis_, sent, shares);
   const TensorId all = f_.tensor(elements);
-  regroup(part, shape_.rows(), parts(), share, true, 0, shares, all);
+  regroup(part, shape_.rows(), sharers(), share, true, 0, shares, all);
   return all;
 }
 
 TensorId Attention::gather_keys(Part part, const std::string& name) {
-  const TensorId all = f_.tensor(parts() * shape_.rows() * keys_width(), name);
-  f_.communicate(part, OpKind::AllGather, "cp", keys_, all);
+  const TensorId all = f_.tensor(parts() * rows() * own_keys_width(), name);
+  f_.communicate(part, OpKind::AllGather, keys_axis_, keys_, all);
   return all;
 }
 
@@ -102,18 +162,16 @@ void Attention::rope(Part part, TensorId qkv, bool inverse) {
   f_.emit(part, KernelKind::Rope,
           {{d[0], d[1], d[2] + d[3], d[4], d[2] + 2 * d[3], inverse},
            {spec_.rope_theta, rope.slowing(), rope.longest(), rope.shortest()},
-           {qkv, starts_},
+           {qkv, starts_.empty() ? TensorId{} : starts_[0]},
            {qkv}});
 }
 
-/// The dimensions of the attention kernels. If tokens are exchanged for heads, a rank has whole
-/// sequences and a share of the heads; otherwise it has its own tokens and all heads.
+/// The dimensions of the attention kernels. If tokens are exchanged for heads, a rank has those of
+/// all ranks that it exchanges with, and a share of the heads.
 std::vector<std::int64_t> Attention::dims() const {
-  if (shape_.gathers_keys) {
-    return {shape_.batch, shape_.seq, heads_, kv_heads_, spec_.head_dim, parts()};
-  }
-  return {shape_.batch, parts() * shape_.seq, heads_ / parts(), kv_heads_ / parts(),
-          spec_.head_dim};
+  return {shape_.batch,       sharers() * shape_.seq,
+          heads_ / sharers(), kv_heads_ / sharers(),
+          spec_.head_dim,     shape_.passes_keys ? 1 : shape_.gathers_keys ? parts() : 0};
 }
 
 HeadNorms::HeadNorms(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,

@@ -11,6 +11,8 @@
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
 //   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
+#include <optional>
+
 #include "core/model/feed_forward.hpp"
 #include "core/model/transformer_layers.hpp"
 
@@ -31,6 +33,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02);
     layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual);
   }
+  if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);
 }
 
 namespace {
@@ -70,8 +73,8 @@ class ExpertLinear {
 
 class MixtureOfExperts final : public FeedForward {
  public:
-  MixtureOfExperts(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
-                   const LayerTensors& p)
+  MixtureOfExperts(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
+                   const LayerShape& shape, const LayerTensors& p)
       : f_(f),
         spec_(spec),
         shape_(shape),
@@ -88,6 +91,7 @@ class MixtureOfExperts final : public FeedForward {
         down_(
             f, shape, spec.experts, capacity_, ffn_, hidden_,
             p.linear(is_gpt2(spec) ? "moe.experts.wproj" : "moe.experts.w2", "moe.experts.bproj")) {
+    if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);
   }
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
@@ -105,7 +109,9 @@ class MixtureOfExperts final : public FeedForward {
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
     pre_ = f_.tensor(places_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
-    up_.forward(exchange(Part::Forward, given, "expert_x"), pre_);
+    const TensorId mine = exchange(Part::Forward, given, "expert_x");
+    if (shared_) residual = shared_->forward(x, residual);  // while tokens go to their experts
+    up_.forward(mine, pre_);
     const TensorId act = f_.tensor(places_ * ffn_);
     activation_forward(f_, spec_, places_, ffn_, pre_, act);
     const TensorId made = f_.tensor(places_ * hidden_, "expert_y");
@@ -132,14 +138,22 @@ class MixtureOfExperts final : public FeedForward {
     f_.emit(Part::InputGrad, KernelKind::CombineBackward,
             {combination_, {}, {dy, combined_, gates_, slots_}, {dreturned, dgates}});
     const TensorId dact = f_.tensor(places_ * ffn_);
-    down_.backward(exchange(Part::InputGrad, dreturned, "dexpert_y"), dact);
+    const TensorId dmade = exchange(Part::InputGrad, dreturned, "dexpert_y");
+    const TensorId through_shared = shared_ ? shared_->backward(dy) : TensorId{};
+    down_.backward(dmade, dact);
     const TensorId dpre = activation_backward(f_, spec_, places_, ffn_, dact, pre_);
     const TensorId dmine = f_.tensor(places_ * hidden_, "dexpert_x");
     up_.backward(dpre, dmine);
     const TensorId dgiven = exchange(Part::InputGrad, dmine, "ddispatched");
-    const TensorId through_experts = f_.tensor(tokens_ * hidden_);
+    TensorId through_experts = f_.tensor(tokens_ * hidden_);
     f_.emit(Part::InputGrad, KernelKind::EmbeddingBackward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, dgiven}, {through_experts, {}}});
+    if (shared_) {
+      const TensorId through_all = f_.tensor(tokens_ * hidden_);
+      f_.emit(Part::InputGrad, KernelKind::Add,
+              {{tokens_, hidden_}, {}, {through_experts, through_shared, {}}, {through_all}});
+      through_experts = through_all;
+    }
     TensorId dlogits = f_.tensor(tokens_ * spec_.experts, wide);
     std::vector<TensorId> given = {dgates, probs_, slots_};
     f_.emit(Part::InputGrad, KernelKind::RouteBackward,
@@ -189,14 +203,16 @@ class MixtureOfExperts final : public FeedForward {
   std::vector<std::int64_t> routing_, combination_;  // dimensions of the kernels
   LinearTensors router_;
   ExpertLinear up_, down_;
+  std::optional<SharedExpert> shared_;
   TensorId x_, probs_, gates_, slots_, sources_, pre_, combined_;
 };
 
 }  // namespace
 
-std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, const ModelSpec& spec,
-                                                const LayerShape& shape, const LayerTensors& p) {
-  return std::make_unique<MixtureOfExperts>(f, spec, shape, p);
+std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, TensorParallel& tp,
+                                                const ModelSpec& spec, const LayerShape& shape,
+                                                const LayerTensors& p) {
+  return std::make_unique<MixtureOfExperts>(f, tp, spec, shape, p);
 }
 
 }  // namespace lockstep

@@ -30,18 +30,18 @@ TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int
   return dpre;
 }
 
-void declare_dense(LayerDeclaration& layer, const ModelSpec& spec) {
+void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& dense) {
   const std::int64_t c = spec.hidden;
-  const std::int64_t ffn = spec.ffn_hidden;
+  const std::int64_t ffn = dense.width;
   const double residual = residual_scale(spec);
   if (is_gpt2(spec)) {
-    layer.add("mlp.wfc", {ffn, c}, InitKind::Normal, 0.02, {0, {ffn}});
-    layer.add("mlp.bfc", {ffn}, InitKind::Zeros, 0, {0, {ffn}});
-    layer.add("mlp.wproj", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
-    layer.add("mlp.bproj", {c}, InitKind::Zeros);
+    layer.add(dense.name + ".wfc", {ffn, c}, InitKind::Normal, 0.02, {0, {ffn}});
+    layer.add(dense.name + ".bfc", {ffn}, InitKind::Zeros, 0, {0, {ffn}});
+    layer.add(dense.name + ".wproj", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
+    if (dense.ends_with_bias) layer.add(dense.name + ".bproj", {c}, InitKind::Zeros);
   } else {
-    layer.add("mlp.w13", {2 * ffn, c}, InitKind::Normal, 0.02, {0, {ffn, ffn}});
-    layer.add("mlp.w2", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
+    layer.add(dense.name + ".w13", {2 * ffn, c}, InitKind::Normal, 0.02, {0, {ffn, ffn}});
+    layer.add(dense.name + ".w2", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
   }
 }
 
@@ -50,15 +50,15 @@ namespace {
 class DenseNetwork final : public FeedForward {
  public:
   DenseNetwork(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
-               const LayerShape& shape, const LayerTensors& p)
+               const LayerShape& shape, const LayerTensors& p, const Dense& dense)
       : f_(f),
         spec_(spec),
         rows_(tp.rows()),
-        ffn_(spec.ffn_hidden / shape.tensor_parallel),
-        up_(f, tp, "up", spec.hidden, is_gpt2(spec) ? ffn_ : 2 * ffn_,
-            p.linear(is_gpt2(spec) ? "mlp.wfc" : "mlp.w13", "mlp.bfc")),
-        down_(f, tp, "down", ffn_, spec.hidden,
-              p.linear(is_gpt2(spec) ? "mlp.wproj" : "mlp.w2", "mlp.bproj")) {}
+        ffn_(dense.width / shape.tensor_parallel),
+        up_(f, tp, within(dense, "up"), spec.hidden, is_gpt2(spec) ? ffn_ : 2 * ffn_,
+            p.linear(dense.name + (is_gpt2(spec) ? ".wfc" : ".w13"), dense.name + ".bfc")),
+        down_(f, tp, within(dense, "down"), ffn_, spec.hidden,
+              p.linear(dense.name + (is_gpt2(spec) ? ".wproj" : ".w2"), dense.name + ".bproj")) {}
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
     pre_ = f_.tensor(rows_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
@@ -74,6 +74,11 @@ class DenseNetwork final : public FeedForward {
   }
 
  private:
+  /// What it communicates has other names than what the network of a block does.
+  static std::string within(const Dense& dense, const std::string& part) {
+    return dense.name == "mlp" ? part : dense.name + "." + part;
+  }
+
   FunctionBuilder& f_;
   const ModelSpec& spec_;
   std::int64_t rows_, ffn_;
@@ -86,8 +91,8 @@ class DenseNetwork final : public FeedForward {
 
 std::unique_ptr<FeedForward> dense_network(FunctionBuilder& f, TensorParallel& tp,
                                            const ModelSpec& spec, const LayerShape& shape,
-                                           const LayerTensors& p) {
-  return std::make_unique<DenseNetwork>(f, tp, spec, shape, p);
+                                           const LayerTensors& p, const Dense& dense) {
+  return std::make_unique<DenseNetwork>(f, tp, spec, shape, p, dense);
 }
 
 }  // namespace lockstep

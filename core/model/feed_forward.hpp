@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/model/layer_parameters.hpp"
 #include "core/model/tensor_parallel.hpp"
@@ -18,16 +19,49 @@ class FeedForward {
   virtual void backward(TensorId dy, TensorId dx) = 0;
 };
 
+/// A dense network: the one of a block, or the one that is beside experts.
+struct Dense {
+  std::string name;  // its parameters begin with this, and what it communicates
+  std::int64_t width;
+  bool ends_with_bias;  // of the GPT-2 kind; then it needs a residual
+};
+inline Dense dense_of_block(const ModelSpec& spec) { return {"mlp", spec.ffn_hidden, true}; }
+inline Dense shared_expert(const ModelSpec& spec) {
+  return {"moe.shared", spec.shared_expert_hidden, false};
+}
+
 /// The dense network. Its features are divided over the ranks of "tp".
-void declare_dense(LayerDeclaration& layer, const ModelSpec& spec);
+void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& dense);
 std::unique_ptr<FeedForward> dense_network(FunctionBuilder& f, TensorParallel& tp,
                                            const ModelSpec& spec, const LayerShape& shape,
-                                           const LayerTensors& p);
+                                           const LayerTensors& p, const Dense& dense);
 
-/// The mixture of experts. Experts are divided over the ranks of "ep".
+/// The mixture of experts, with its shared expert if it has one. Experts are divided over the ranks
+/// of "ep".
 void declare_experts(LayerDeclaration& layer, const ModelSpec& spec);
-std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, const ModelSpec& spec,
-                                                const LayerShape& shape, const LayerTensors& p);
+std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, TensorParallel& tp,
+                                                const ModelSpec& spec, const LayerShape& shape,
+                                                const LayerTensors& p);
+
+/// The network that every token takes beside the experts that it chooses.
+class SharedExpert {
+ public:
+  SharedExpert(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
+               const LayerShape& shape, const LayerTensors& p);
+  /// Returns its result for own rows x, added to the residual.
+  TensorId forward(TensorId x, TensorId residual);
+  /// Returns its part of the gradient of x.
+  TensorId backward(TensorId dy);
+
+ private:
+  FunctionBuilder& f_;
+  std::int64_t rows_, hidden_;
+  DType wide_;
+  LinearTensors gate_;
+  std::unique_ptr<FeedForward> network_;
+  TensorId x_, made_, logits_;
+};
+void declare_shared_expert(LayerDeclaration& layer, const ModelSpec& spec);
 
 /// The initial standard deviation of projections that add to the residual (GPT-2 scales it by
 /// 1/sqrt(2L)).

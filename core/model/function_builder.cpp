@@ -52,7 +52,10 @@ void FunctionBuilder::touch(Part part, TensorId id, bool write) {
 
 void FunctionBuilder::emit(Part part, KernelKind kind, Call call) {
   for (TensorId t : call.in) touch(part, t, false);
-  for (TensorId t : call.out) touch(part, t, true);
+  for (std::size_t i = 0; i < call.out.size(); ++i) {
+    const bool adds = call.accumulate && info(kind).out[i].effect == Effect::Accumulate;
+    touch(part, call.out[i], !adds);
+  }
   emitted_.push_back({part, kind, std::move(call), {}});
 }
 

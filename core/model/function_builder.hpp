@@ -69,6 +69,7 @@ class FunctionBuilder {
     std::vector<std::int64_t> dims;
     std::vector<double> scalars;
     std::vector<TensorId> in, out;  // an invalid id stands for an absent optional operand
+    bool accumulate = false;  // Kernel::accumulate; weight gradients have theirs from backward()
   };
   void emit(Part part, KernelKind kind, Call call);
   /// Emits a communication. Kernels before it run before it, kernels that touch `out` wait for it,

@@ -28,7 +28,9 @@ struct LayerShape {
       false;           // parameters of one dimension, norms and biases, have units of their own
   int norm_ranks = 1;  // data-parallel ranks that share the statistics of batch norm
   int context_parallel = 1;        // ranks that hold equally many tokens of the same sequences
-  bool gathers_keys = false;       // they gather keys and values instead of exchanging heads
+  int head_ranks = 1;              // of these, neighbours that exchange tokens for heads
+  bool gathers_keys = false;       // the others gather keys and values; otherwise they
+  bool passes_keys = false;        // pass them on, from each to the next
   int tensor_parallel = 1;         // ranks that share every layer
   int vocabulary_stages = 1;       // pipeline ranks that divide the vocabulary, beside these
   bool sequence_parallel = false;  // they also share the rows between its linear layers
@@ -42,6 +44,8 @@ struct LayerShape {
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
   bool ends_with_logits = false;  // the output layer has forward alone, with the tensor "logits"
   std::int64_t rows() const { return batch * seq; }
+  /// Groups of head_ranks, each with its part of the sequence.
+  int key_ranks() const { return context_parallel / head_ranks; }
   int vocabulary_parts() const { return vocabulary_stages * tensor_parallel; }
   /// Rows of "x", "y", "dx" and "dy": all of them, or this rank's share.
   std::int64_t own_rows() const { return sequence_parallel ? rows() / tensor_parallel : rows(); }

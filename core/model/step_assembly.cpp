@@ -180,6 +180,7 @@ class StepAssembly {
       kernel.dtype = arithmetic_type(entry);
       std::copy(emitted.call.dims.begin(), emitted.call.dims.end(), kernel.dims.begin());
       std::copy(emitted.call.scalars.begin(), emitted.call.scalars.end(), kernel.scalars.begin());
+      kernel.accumulate = emitted.call.accumulate;
       if (emitted.part == Part::WeightGrad && !entry.out.empty() && entry.out.front().valid()) {
         kernel.accumulate = accumulates(info_of(entry.out.front()).formal);
       }
@@ -333,12 +334,15 @@ class StepAssembly {
       for (TensorId t : entries_[e].in) {
         if (t.valid()) use_of(t).reads |= !written[t];
       }
-      for (TensorId t : entries_[e].out) {
+      const Kernel& kernel = entries_[e].kernel;
+      for (std::size_t i = 0; i < entries_[e].out.size(); ++i) {
+        const TensorId t = entries_[e].out[i];
         if (!t.valid()) continue;
         Use& use = use_of(t);
         use.writes = true;
-        use.reads |=
-            (entries_[e].kernel.accumulate || updates_in_place(entries_[e].kernel)) && !written[t];
+        const bool adds =
+            kernel.accumulate && info(kernel.kind).out[i].effect == Effect::Accumulate;
+        use.reads |= (adds || updates_in_place(kernel)) && !written[t];
         written[t] = true;
       }
     }

@@ -66,6 +66,11 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
   if (!tp_.active()) {
     return f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, weights_.b, residual, y);
   }
+  if (!residual.valid()) {  // nothing is to be added
+    const TensorId partial = tp_.partial(y, out_, name_ + ".y");
+    f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, {}, {}, partial);
+    return tp_.sum(Part::Forward, partial, y);
+  }
   const TensorId sum = f_.tensor(tp_.own_rows() * out_, name_ + ".sum");
   const TensorId partial = tp_.partial(sum, out_, name_ + ".y");
   f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, {}, {}, partial);

@@ -74,7 +74,8 @@ class RowLinear {
   RowLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
             std::int64_t out, const LinearTensors& weights)
       : f_(f), tp_(tp), name_(std::move(name)), in_(in), out_(out), weights_(weights) {}
-  void forward(TensorId x, TensorId residual, TensorId y);  // residual, y: own rows
+  /// `residual` and `y` are own rows. Without a residual there must be no bias, and y needs a name.
+  void forward(TensorId x, TensorId residual, TensorId y);
   void backward(TensorId dy, TensorId dx);
 
  private:

@@ -71,7 +71,7 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
     layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
     declare_norm(layer, spec, "norm2");
   }
-  experts ? declare_experts(layer, spec) : declare_dense(layer, spec);
+  experts ? declare_experts(layer, spec) : declare_dense(layer, spec, dense_of_block(spec));
 }
 
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
@@ -94,8 +94,8 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   }
   HeadNorms head_norms(f, spec, shape, attention, p);
   RowLinear out_linear(f, tp, "out", attention.width(), c, p.linear("attn.wo", "attn.bo"));
-  const auto network =
-      experts ? mixture_of_experts(f, spec, shape, p) : dense_network(f, tp, spec, shape, p);
+  const auto network = experts ? mixture_of_experts(f, tp, spec, shape, p)
+                               : dense_network(f, tp, spec, shape, p, dense_of_block(spec));
 
   const TensorId x = f.formal("x", own * c);
   const TensorId y = f.formal("y", own * c);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,6 +31,7 @@ namespace {
 double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool collectives) {
   double compute = 0, layer = 0;
   std::vector<std::pair<std::string, double>> ready;  // when a communicated tensor is there
+  std::map<std::string, double> made;                 // when what is to be communicated is there
   bool begun = false;
   const auto group = [&](const std::string& axis) {
     std::vector<Rank> ranks;
@@ -56,6 +58,9 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
         }
       }
       compute += function_time(*f, s.cluster.device, s.cluster.framework).v;
+      for (const Formal& formal : f->formals) {
+        if (formal.access != Access::Read) made[formal.name] = compute;
+      }
       begun = true;
       continue;
     }
@@ -66,7 +71,9 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const auto n = static_cast<int>(ranks.size());
     const double time =
         collective_time(c.kind, full, n, group_links(s.cluster, ranks), s.cluster).time.total().v;
-    layer = std::max(layer, compute) + time;
+    const auto from = made.find(c.in.name);
+    layer = std::max(layer, from == made.end() ? 0 : from->second) + time;
+    made[c.out.name] = layer;
     ready.push_back({c.out.name, layer});
   }
   return compute;

@@ -20,8 +20,8 @@ inline constexpr std::int32_t kFirstMessageChannel = 1'000'000;
 /// roles, channels, peak memory. same_as maps every rank to itself.
 ///
 /// TraceOp::kind is one of forward, backward, backward_input, backward_weight, recompute,
-/// optimizer, other, all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv,
-/// copy.
+/// optimizer, other, all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, rotate, send,
+/// recv, copy.
 ///
 /// TraceOp::channel and seq are the same for every rank of a role, so a reader adds the instance:
 /// - collective: channel is the GroupId, seq counts the role's collectives of that group in op

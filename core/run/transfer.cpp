@@ -28,13 +28,14 @@ Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* 
                          std::span<const std::int64_t> bytes, DType dtype, int size) {
   Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.root};
   if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-      op.kind == OpKind::AllToAll) {
+      op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate) {
     party.target = args[1];
-    const bool gather = op.kind == OpKind::AllGather;
+    const bool gather = op.kind == OpKind::AllGather, whole = op.kind == OpKind::Rotate;
     party.bytes = gather ? bytes[1] : bytes[0];
     const std::int64_t other = gather ? bytes[0] : bytes[1];
-    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * size;
-    if (party.bytes != expected || party.bytes % (size * size_of(dtype)) != 0) {
+    const std::int64_t parts = whole ? 1 : size;
+    const std::int64_t expected = op.kind == OpKind::AllToAll ? other : other * parts;
+    if (party.bytes != expected || party.bytes % (parts * size_of(dtype)) != 0) {
       return Error{ErrorKind::Internal,
                    place(rank, id, op.kind) + ": buffers of " + std::to_string(bytes[0]) +
                        " B and " + std::to_string(bytes[1]) + " B do not fit a group of " +

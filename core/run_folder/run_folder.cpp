@@ -125,7 +125,8 @@ Result<std::string> find_checkpoints(const std::string& directory,
                  " folder");
 }
 
-Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
+Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step,
+                                    const std::string& events) {
   std::string kept;
   if (first_step > 0 && fs::exists(path)) {
     std::ifstream old(path);
@@ -142,6 +143,11 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step) {
   log.last_ = first_step;
   log.file_.open(path, std::ios::app);
   if (!log.file_) return cannot_write(path);
+  if (!events.empty()) {
+    Result<EventLog> opened = EventLog::open(events, first_step);
+    if (!opened) return opened.error();
+    log.events_ = std::move(*opened);
+  }
   return log;
 }
 
@@ -150,7 +156,11 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
   if (step.step < last_) {  // the run has gone back
     auto again = open(path_, step.step);
     if (!again) return again.error();
+    again->events_ = std::move(events_);
     *this = std::move(*again);
+    if (events_) {
+      if (auto restarted = events_->restart(step.step + 1); !restarted) return restarted;
+    }
   }
   // JSON has no numbers that are not finite; null stands for them.
   nlohmann::ordered_json line;
@@ -182,7 +192,12 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
   }
   whole_ += static_cast<std::int64_t>(text.size());
   last_ = step.step + 1;
-  return {};
+  if (!events_) return {};
+  std::vector<std::pair<std::string, double>> values;
+  for (const auto& [name, value] : line.items()) {
+    if (name != "step") values.emplace_back(name, value.get<double>());
+  }
+  return events_->append(last_, values);
 }
 
 }  // namespace lockstep

@@ -14,6 +14,7 @@
 
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
+#include "core/run_folder/event_log.hpp"
 #include "core/trace/kineto/kineto.hpp"
 #include "core/trace/trace.hpp"
 
@@ -62,7 +63,9 @@ class MetricsLog {
  public:
   /// Opens `path` and keeps its lines for the steps before `first_step`, the first step (0-based)
   /// that will be logged.
-  static Result<MetricsLog> open(const std::string& path, int first_step);
+  /// `events`, if given, is a folder that gets the same values for TensorBoard.
+  static Result<MetricsLog> open(const std::string& path, int first_step,
+                                 const std::string& events = {});
   /// Writes a line whole or not at all. A step that comes again takes away the lines from it on.
   /// Error Device, for example if the disk is full; later lines may be written again.
   Result<void> append(const StepResult& step, std::int64_t tokens_per_step,
@@ -71,6 +74,7 @@ class MetricsLog {
  private:
   std::string path_;
   std::ofstream file_;
+  std::optional<EventLog> events_;
   std::int64_t whole_ = 0;  // bytes of the lines that were written whole
   int last_ = 0;            // the step of the last of them
 };

@@ -27,8 +27,9 @@ constexpr auto choices(PipelineSchedule) {
   return names;
 }
 constexpr auto choices(ContextParallelMethod) {
-  return Choices<ContextParallelMethod, 2>{{{"ulysses", ContextParallelMethod::Ulysses},
-                                            {"allgather", ContextParallelMethod::AllGather}}};
+  return Choices<ContextParallelMethod, 3>{{{"ulysses", ContextParallelMethod::Ulysses},
+                                            {"allgather", ContextParallelMethod::AllGather},
+                                            {"ring", ContextParallelMethod::Ring}}};
 }
 constexpr auto choices(AccumulateShards) {
   return Choices<AccumulateShards, 3>{{{"default", AccumulateShards::Default},

@@ -243,8 +243,8 @@ void read_experts(Members& in, ModelSpec& m, const char* experts, std::int64_t c
       "1.25 times its even share: 0 makes room for all");
 }
 
-void read_qwen3_experts(Members& in, ModelSpec& m) {
-  read_experts(in, m, "num_experts", 8);
+void read_qwen_experts(Members& in, ModelSpec& m, std::int64_t chosen) {
+  read_experts(in, m, "num_experts", chosen);
   m.ffn_hidden = in.integer("moe_intermediate_size");
   in.only("norm_topk_prob", true, false);
   if (in.integer("decoder_sparse_step", 1) != 1 || in.has_elements("mlp_only_layers")) {
@@ -340,14 +340,13 @@ void read_gpt2(Members& in, ModelSpec& m) {
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) in.dropout(key, 0.1);
 }
 
-constexpr auto kTypes =
-    std::to_array<std::string_view>({"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe",
-                                     "phi3", "gpt2", "gpt_neox", "gemma", "gemma2", "gemma3_text"});
+constexpr auto kTypes = std::to_array<std::string_view>(
+    {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt2",
+     "gpt_neox", "gemma", "gemma2", "gemma3_text"});
 
 /// Model types that people have, and what they would need.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kLacking = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLacking = {{
     {"gemma3", "an encoder of images; its text model has the model_type gemma3_text"},
-    {"qwen2_moe", "shared_expert_intermediate_size, an expert that every token takes"},
     {"deepseek_v2", "kv_lora_rank, latent attention, and n_shared_experts"},
     {"deepseek_v3",
      "kv_lora_rank, latent attention, n_shared_experts, and n_group, a choice of experts by "
@@ -389,10 +388,15 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
   } else {
     const bool qwen = type.starts_with("qwen");
     read.model.qk_norm = type.starts_with("qwen3");
-    read.model.qkv_bias = type == "qwen2";
+    read.model.qkv_bias = type.starts_with("qwen2");
     read_llama(in, read.model, {.head_dim = read.model.qk_norm ? 128 : 0});
     if (type == "mixtral") read_experts(in, read.model, "num_local_experts", 2);
-    if (type == "qwen3_moe") read_qwen3_experts(in, read.model);
+    if (type == "qwen3_moe") read_qwen_experts(in, read.model, 8);
+    if (type == "qwen2_moe") {
+      read_qwen_experts(in, read.model, 4);
+      read.model.shared_expert_hidden = in.integer("shared_expert_intermediate_size", 5632);
+      read.model.shared_expert_gate = true;
+    }
     if (type == "phi3") read_phi3(in, read.model);
     const std::int64_t window = type == "llama" ? 0 : in.integer("sliding_window", 0);
     if (!qwen || in.boolean("use_sliding_window", false)) read.sliding_window = window;

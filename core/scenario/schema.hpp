@@ -36,6 +36,8 @@ void describe(V& v, ModelSpec& m) {
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);
+  v.field("shared_expert_hidden", m.shared_expert_hidden);
+  v.field("shared_expert_gate", m.shared_expert_gate);
   v.field("capacity_factor", m.capacity_factor);
   v.field("router_aux_loss_coef", m.router_aux_loss_coef);
   v.field("blocks", m.blocks);
@@ -114,6 +116,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("zero_stage", p.zero_stage);
   v.field("context_parallel_degree", p.context_parallel_degree);
   v.field("context_parallel_method", p.context_parallel_method);
+  v.field("context_parallel_ulysses_degree", p.context_parallel_ulysses_degree);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
   v.field("expert_parallel_degree", p.expert_parallel_degree);

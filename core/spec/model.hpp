@@ -59,6 +59,10 @@ struct ModelSpec {
   std::int64_t expert_period = 1;      // the last of every so many blocks has experts
   double capacity_factor = 1.25;       // an expert's room over its even share; 0: for all tokens
   double router_aux_loss_coef = 0;     // weight of the loss that balances the experts
+  /// Width of a dense network beside the experts, which every token takes (DeepSeek, Qwen2-MoE); 0:
+  /// none. With a gate its result is multiplied by the sigmoid of a linear layer with one output.
+  std::int64_t shared_expert_hidden = 0;
+  bool shared_expert_gate = false;
 
   // ResNet kind. A stage is a row of blocks with the same image size and width.
   std::vector<int> blocks;  // residual blocks of each stage

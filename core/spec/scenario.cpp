@@ -62,10 +62,15 @@ std::int64_t Scenario::own_seq_len() const {
   return training.seq_len / strategy.context_parallel_degree;
 }
 std::int64_t Scenario::position(int cp, std::int64_t i) const {
-  if (!strategy.gathers_keys()) return cp * own_seq_len() + i;
-  const std::int64_t piece = own_seq_len() / 2;
-  const int last = 2 * strategy.context_parallel_degree - 1;
-  return i < piece ? cp * piece + i : (last - cp) * piece + i - piece;
+  const int heads = strategy.head_ranks(), parts = strategy.key_ranks();
+  if (parts == 1) return cp * own_seq_len() + i;
+  const std::int64_t piece = training.seq_len / (2 * parts);
+  const std::int64_t in_part = cp % heads * own_seq_len() + i;
+  return piece_start(cp / heads, in_part < piece ? 0 : 1) + in_part % piece;
+}
+std::int64_t Scenario::piece_start(int part, int piece) const {
+  const int parts = strategy.key_ranks();
+  return (piece == 0 ? part : 2 * parts - 1 - part) * (training.seq_len / (2 * parts));
 }
 
 }  // namespace lockstep

@@ -83,12 +83,14 @@ struct Scenario {
   int kv_replicas() const;
   /// Tokens of every sequence that a rank holds; with context parallelism, its part of them.
   std::int64_t own_seq_len() const;
-  /// The position in the sequence of the i-th token that a rank with coordinate `cp` along "cp"
-  /// holds. A rank holds one contiguous slice of the sequence. Only if keys are gathered
-  /// (AllGather) is the sequence cut into 2 P pieces for P ranks, of which the rank holds the cp-th
-  /// from the front and the cp-th from the back, so that the queries of all ranks see equally many
-  /// earlier tokens.
+  /// The position in the sequence of the i-th token that the cp-th of the context-parallel ranks
+  /// holds. A rank holds one contiguous slice of the sequence, unless keys and values go between
+  /// key_ranks() parts of it. A part is then two pieces of 2 key_ranks(): one from the front and
+  /// one from the back, so that the queries of all parts see equally many earlier tokens. The ranks
+  /// that exchange tokens for heads hold a part together, as contiguous slices of its two pieces.
   std::int64_t position(int cp, std::int64_t i) const;
+  /// The position at which piece 0 or 1 of such a part begins.
+  std::int64_t piece_start(int part, int piece) const;
   LearningRate learning_rate() const;
   /// TrainingSpec::dataset as a path that does not depend on `directory`; empty for synthetic data.
   std::string dataset_path() const;

@@ -40,6 +40,7 @@ enum class Offload {
 enum class ContextParallelMethod {
   Ulysses,    // an all-to-all gives each rank all tokens of some heads
   AllGather,  // each rank gathers the keys and values of all tokens
+  Ring,       // keys and values are passed round, and each rank has those of one other at a time
 };
 
 struct StrategySpec {
@@ -52,6 +53,9 @@ struct StrategySpec {
   int zero_stage = 3;
   int context_parallel_degree = 1;  // ranks that divide the tokens of every sequence
   ContextParallelMethod context_parallel_method = ContextParallelMethod::Ulysses;
+  /// AllGather, Ring: how many neighbours exchange tokens for heads, so that keys and values go
+  /// between fewer, larger parts of the sequence (USP, Fang and Zhao 2024).
+  int context_parallel_ulysses_degree = 1;
   int tensor_parallel_degree = 1;
   bool enable_sequence_parallel = false;  // divide norms and residuals over tp by tokens, too
   int expert_parallel_degree = 1;         // how many of the dp_shard ranks divide the experts
@@ -136,9 +140,19 @@ struct StrategySpec {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
            fsdp_reshard_degree < state_shards();
   }
+  /// Of the ranks that divide a sequence, how many exchange tokens for heads, and between how many
+  /// such groups keys and values go.
+  int head_ranks() const {
+    return context_parallel_method == ContextParallelMethod::Ulysses
+               ? context_parallel_degree
+               : context_parallel_ulysses_degree;
+  }
+  int key_ranks() const { return context_parallel_degree / std::max(1, head_ranks()); }
   bool gathers_keys() const {
-    return context_parallel_degree > 1 &&
-           context_parallel_method == ContextParallelMethod::AllGather;
+    return key_ranks() > 1 && context_parallel_method == ContextParallelMethod::AllGather;
+  }
+  bool passes_keys() const {
+    return key_ranks() > 1 && context_parallel_method == ContextParallelMethod::Ring;
   }
   bool sequence_parallel() const { return enable_sequence_parallel && tensor_parallel_degree > 1; }
   /// How many ranks hold copies of the same states.

@@ -7,12 +7,13 @@
 namespace lockstep {
 
 OpClass op_class(std::string_view kind) {
-  constexpr std::array<std::pair<std::string_view, OpClass>, 19> kClasses = {{
+  constexpr std::array<std::pair<std::string_view, OpClass>, 20> kClasses = {{
       {"all_reduce", OpClass::Collective},
       {"all_gather", OpClass::Collective},
       {"reduce_scatter", OpClass::Collective},
       {"broadcast", OpClass::Collective},
       {"all_to_all", OpClass::Collective},
+      {"rotate", OpClass::Collective},
       {"reduce", OpClass::Collective},
       {"gather", OpClass::Collective},
       {"scatter", OpClass::Collective},

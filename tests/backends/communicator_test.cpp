@@ -424,6 +424,39 @@ TEMPLATE_LIST_TEST_CASE("abort wakes ranks that wait for a peer, and later trans
   CHECK_FALSE(ranks.device(0).synchronize().ok());
 }
 
+TEMPLATE_LIST_TEST_CASE(
+    "a rotation gives each what the one before it has, and comes home after all", "[backends]",
+    Worlds) {
+  std::mt19937 random(4);
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for (const std::int64_t n : {0, 1, 7, 1025}) {  // which the group need not divide
+      const Program program = collective_program(ranks, OpKind::Rotate, DType::I32, {n, n});
+      Ranks<TestType> all(program);
+      const auto value = [](Rank r, std::int64_t i) {
+        return static_cast<std::int32_t>(1000000 * r + i);
+      };
+      for (Rank r = 0; r < ranks; ++r) {
+        for (std::int64_t i = 0; i < n; ++i)
+          all.template data<std::int32_t>(r, {0})[i] = value(r, i);
+      }
+      for (int turn = 1; turn <= ranks; ++turn) {
+        all.run_all(random);
+        bool right = true;
+        for (Rank r = 0; r < ranks; ++r) {
+          const Rank from = (r + ranks - turn % ranks) % ranks;
+          const std::int32_t* const got = all.template data<std::int32_t>(r, {1});
+          for (std::int64_t i = 0; i < n; ++i) right &= got[i] == value(from, i);
+        }
+        CHECK(right);
+        for (Rank r = 0; r < ranks; ++r) {
+          std::copy_n(all.template data<std::int32_t>(r, {1}), n,
+                      all.template data<std::int32_t>(r, {0}));
+        }
+      }
+    }
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("transfers that cannot be are refused when they are enqueued", "[backends]",
                         Worlds) {
   const auto refusal = [](const Program& program) {
@@ -437,6 +470,8 @@ TEMPLATE_LIST_TEST_CASE("transfers that cannot be are refused when they are enqu
              ContainsSubstring("36 B and 16 B do not fit a group of 2"));
   CHECK_THAT(refusal(collective_program(3, OpKind::AllToAll, DType::F32, {8, 8})),
              ContainsSubstring("do not fit a group of 3"));
+  CHECK_THAT(refusal(collective_program(3, OpKind::Rotate, DType::F32, {8, 6})),
+             ContainsSubstring("32 B and 24 B do not fit a group of 3"));
   CHECK_THAT(refusal(collective_program(2, OpKind::AllReduce, DType::U8, {8})),
              ContainsSubstring("does not add uint8"));
   Program outside = collective_program(2, OpKind::AllReduce, DType::F32, {8});

@@ -40,12 +40,38 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
         .wide_out = "-w"};
     add(forward);
     const auto saved = outputs(forward);
-    add({.kind = K::AttentionBackward,
-         .dims = dims,
-         .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim), forward.in[1],
-                starts},
-         .initial = {random(qkv)},  // whose keys and values stay
-         .wide_in = "--w---"});
+    const ConformanceCase backward{.kind = K::AttentionBackward,
+                                   .dims = dims,
+                                   .in = {forward.in[0], saved[0], saved[1],
+                                          random(batch * seq * heads * dim), forward.in[1], starts},
+                                   .initial = {random(qkv)},  // whose keys and values stay
+                                   .wide_in = "--w---"};
+    add(backward);
+    for (std::int64_t other = 0; other < parts; ++other) {
+      if (other != rank) passed_attention(forward, backward, rank, other);
+    }
+  }
+}
+
+/// Goes on from what other keys gave with those of another rank, of which a query may see none.
+void ConformanceCases::passed_attention(ConformanceCase forward, ConformanceCase backward,
+                                        std::int64_t rank, std::int64_t other) {
+  const auto parts = static_cast<std::size_t>(forward.dims[5]);
+  const auto part_of = [&](const Numbers& all, std::int64_t part, std::size_t count) {
+    const auto begin = all.begin() + part * static_cast<std::ptrdiff_t>(count);
+    return Numbers(begin, begin + static_cast<std::ptrdiff_t>(count));
+  };
+  const Numbers keys = part_of(forward.in[1], other, forward.in[1].size() / parts);
+  Numbers starts = part_of(forward.in[2], rank + 1, 2);
+  const Numbers theirs = part_of(forward.in[2], other + 1, 2);
+  starts.insert(starts.end(), theirs.begin(), theirs.end());
+  forward.initial = {backward.in[1], backward.in[2]};
+  for (ConformanceCase* c : {&forward, &backward}) {
+    c->dims[5] = 1;
+    c->accumulate = true;
+    c->in[c->in.size() - 2] = keys;
+    c->in.back() = starts;
+    add(*c);
   }
 }
 

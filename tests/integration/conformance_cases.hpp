@@ -45,6 +45,8 @@ class ConformanceCases {
                  std::int64_t dim);
   /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own
   /// tokens, half of them from the front of the sequence and half from the back.
+  void passed_attention(ConformanceCase forward, ConformanceCase backward, std::int64_t rank,
+                        std::int64_t other);
   void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
                           std::int64_t kv_heads, std::int64_t dim, std::int64_t parts);
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
@@ -57,6 +59,7 @@ class ConformanceCases {
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
                     std::int64_t k);
   /// `capacity` may be too small for all tokens.
+  void gate(std::int64_t rows, std::int64_t cols);
   void route(std::int64_t tokens, std::int64_t experts, std::int64_t choices, std::int64_t capacity,
              std::int64_t cols);
 

@@ -80,4 +80,19 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .wide_out = "-w"});
 }
 
+void ConformanceCases::gate(std::int64_t rows, std::int64_t cols) {
+  const Numbers x = wave(rows * cols, 1.0), logits = wave(rows, 6.0);
+  for (const bool resid : {false, true}) {
+    add({.kind = K::GateForward,
+         .dims = {rows, cols},
+         .in = {x, logits, resid ? wave(rows * cols, 2.0) : Numbers{}},
+         .wide_in = "-w-"});
+  }
+  add({.kind = K::GateBackward,
+       .dims = {rows, cols},
+       .in = {wave(rows * cols, 2.0), x, logits},
+       .wide_in = "--w",
+       .wide_out = "-w"});
+}
+
 }  // namespace lockstep::test

@@ -1,7 +1,9 @@
 // Simulates long sequences, at the scale for which context parallelism is meant.
+#include <algorithm>
 #include <set>
 
 #include "core/cost/collective.hpp"
+#include "core/cost/network.hpp"
 #include "tests/integration/simulated.hpp"
 
 using namespace lockstep;
@@ -13,13 +15,14 @@ Simulated simulate(const std::string& file) {
   return std::move(test::simulate_file(test::scenario_file("context-parallel/" + file)).front());
 }
 
-/// The bytes and the times, in ps, of the exchanges of a kind over "cp".
-std::set<std::pair<std::int64_t, std::int64_t>> exchanges(const Simulated& s, OpKind kind) {
+/// The bytes and the times, in ps, of the exchanges of a kind over an axis.
+std::set<std::pair<std::int64_t, std::int64_t>> exchanges(const Simulated& s, OpKind kind,
+                                                          const std::string& axis = "cp") {
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const Span& span : s.trace.spans) {
     const Role& role = s.program.role_of(span.rank);
     const Op& op = role.op(span.op);
-    if (op.kind != kind || s.program.group(op.group()).name != "cp") continue;
+    if (op.kind != kind || s.program.group(op.group()).name != axis) continue;
     found.emplace(payload_bytes(s.program, role, op).v, (span.end - span.active).count());
   }
   return found;
@@ -67,4 +70,30 @@ TEST_CASE("128 K tokens over sixteen nodes gather one key head of every rank", "
     }
   }
   CHECK(exchanges(s, OpKind::AllToAll).empty());
+}
+
+TEST_CASE("a million tokens go round 32 nodes, eight heads of keys beside each other",
+          "[integration]") {
+  const Simulated s = simulate("llama3-8b-1m-ring-256xh100.toml");
+  CHECK(s.program.mesh.world_size() == 256);
+  // 4 K tokens a rank; in its node eight times as many, of one of the eight key heads.
+  const std::int64_t result = std::int64_t{4096} * 32 * 128 * 2;
+  const std::int64_t keys = std::int64_t{8 * 4096} * 2 * 128 * 2;
+  std::set<std::int64_t> exchanged;
+  for (const auto& found : exchanges(s, OpKind::AllToAll, "cp_heads"))
+    exchanged.insert(found.first);
+  CHECK(exchanged == std::set<std::int64_t>{result, result + keys});
+  const auto turns = exchanges(s, OpKind::Rotate, "cp_keys");
+  REQUIRE(!turns.empty());
+  const double message = p2p_time(Bytes{keys}, device_port(s.scenario.cluster)).transfer.v;
+  for (const auto& [bytes, picoseconds] : turns) {
+    CHECK(bytes == keys);
+    CHECK(double(picoseconds) * 1e-12 >= message);  // each over a port of its own
+    CHECK(double(picoseconds) * 1e-12 < 4 * message);
+  }
+  // Forward, again for the backward pass, which recomputes it, and backward with the gradients.
+  const Role& role = s.program.roles[0];
+  const auto rotations = std::count_if(role.ops.begin(), role.ops.end(),
+                                       [](const Op& op) { return op.kind == OpKind::Rotate; });
+  CHECK(rotations == 32 * (31 + 31 + 2 * 31));
 }

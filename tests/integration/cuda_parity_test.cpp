@@ -291,6 +291,7 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
     for (const char* keys : {"", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2", "cp=2 zero_stage=0",
                              "cp=3 context_parallel_method=allgather training.seq_len=12",
+                             "cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2",
                              "tp=3 enable_sequence_parallel=true model.heads=6 model.kv_heads=3 "
                              "model.ffn_hidden=48",
                              "dp_shard=2 expert_parallel_degree=2 model.experts=4 "

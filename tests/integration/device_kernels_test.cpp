@@ -107,6 +107,8 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
   using K = KernelKind;
   const std::set<K> sums = {K::Gemm,
                             K::ColumnSum,
+                            K::AttentionForward,
+                            K::AttentionBackward,
                             K::LayerNormBackwardWeight,
                             K::RmsNormBackwardWeight,
                             K::HeadNormBackwardWeight,

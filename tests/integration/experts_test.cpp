@@ -55,6 +55,36 @@ TrainingState with_equal_experts(const Program& mixture, const TrainingState& de
   return state;
 }
 
+/// A state of the mixture in which the shared expert is `factor` times the feed-forward network of
+/// the dense model and all other weights of the mixture, that of its gate among them, are zero.
+/// Experts have the bias that a shared expert lacks.
+TrainingState with_shared_network(const Program& mixture, const TrainingState& dense,
+                                  double factor) {
+  TrainingState state = random_state(mixture);
+  for (auto& [name, tensor] : state.tensors) {
+    const auto moe = name.find(".moe."), shared = name.find(".moe.shared.");
+    const bool bias = name.ends_with(".moe.experts.bproj");
+    const std::string rest = moe == std::string::npos ? name
+                             : bias                   ? name.substr(0, moe) + ".mlp.bproj"
+                             : shared == std::string::npos
+                                 ? ""
+                                 : name.substr(0, shared) + ".mlp." + name.substr(shared + 12);
+    if (rest.empty()) {
+      tensor.data.assign(tensor.data.size(), std::byte{0});
+      continue;
+    }
+    tensor.data = dense.tensors.at(rest).data;
+    if (!name.ends_with(".moe.shared.w2") && !name.ends_with(".moe.shared.wproj")) continue;
+    for (std::size_t i = 0; i < tensor.data.size(); i += 8) {
+      double value;
+      std::memcpy(&value, &tensor.data[i], 8);
+      value *= factor;
+      std::memcpy(&tensor.data[i], &value, 8);
+    }
+  }
+  return state;
+}
+
 std::vector<StepResult> train(const Scenario& s, const Program& program, const TrainingState& from,
                               int steps) {
   auto backend = make_backend("cpu");
@@ -99,6 +129,41 @@ TEST_CASE("a mixture of one expert trains as the dense model, of equal ones comp
     }
     CHECK(std::abs(steps("model.experts=4 model.capacity_factor=0.5", 1)[0].loss -
                    expected[0].loss) > 1e-6);
+  }
+}
+
+TEST_CASE("a shared expert beside one that gives nothing trains as the dense model",
+          "[integration]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    const auto scenario = [&](const std::string& keys) {
+      return parity_scenario(architecture, parity_row("", keys), DType::F64);
+    };
+    const Scenario plain = scenario("");
+    const Program dense = lowered(plain);
+    TrainingState state = random_state(dense);
+    for (auto& [name, tensor] : state.tensors) {  // or an expert of width 0 would learn from it
+      if (name.ends_with("mlp.bfc")) tensor.data.assign(tensor.data.size(), std::byte{0});
+    }
+    const std::vector<StepResult> expected = train(plain, dense, state, 5);
+    const std::string shared =
+        "model.experts=1 model.experts_per_token=1 model.capacity_factor=0 "
+        "model.shared_expert_hidden=" +
+        std::to_string(plain.model.ffn_hidden);
+    const auto steps = [&](const std::string& keys, double factor, int count) {
+      const Scenario s = scenario(shared + keys);
+      const Program program = lowered(s);
+      return train(s, program, with_shared_network(program, state, factor), count);
+    };
+    const auto one = steps("", 1, 5);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      CHECK(one[i].loss == Approx(expected[i].loss).epsilon(1e-12));
+      CHECK(one[i].grad_norm == Approx(expected[i].grad_norm).epsilon(1e-11));
+    }
+    // A gate whose weights are 0 is half open.
+    const auto gated = steps(" model.shared_expert_gate=true", 2, 1);
+    CHECK(gated[0].loss == Approx(expected[0].loss).epsilon(1e-12));
+    CHECK(std::abs(steps(" model.shared_expert_gate=true", 1, 1)[0].loss - expected[0].loss) >
+          1e-6);
   }
 }
 

@@ -92,6 +92,9 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.route(30, 4, 2, 16, 8);
   cases.route(40, 8, 2, 5, 5);
   cases.route(600, 3, 1, 150, 16);
+  cases.gate(1, 1);
+  cases.gate(9, 33);
+  cases.gate(130, 64);
   // Products (1x1), strides that do and do not divide, one position, many channels, many images.
   cases.convolution(1, 1, 1, 1, 1, 1, 1);
   cases.convolution(2, 5, 4, 3, 2, 3, 1);

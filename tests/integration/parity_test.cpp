@@ -147,7 +147,8 @@ TEST_CASE("the ZeRO stages agree to the last bit over slices of sequences, too",
 TEST_CASE("recomputation changes no bit", "[integration]") {
   for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     for (const std::string layout :
-         {"", "pp=2 mb=3 ", "cp=2 context_parallel_method=allgather ", "cp=2 accumulation=12 ",
+         {"", "pp=2 mb=3 ", "cp=2 context_parallel_method=allgather ",
+          "cp=4 context_parallel_method=ring ", "cp=2 accumulation=12 ",
           "cp=2 tp=2 model.kv_heads=4 ", "dp_shard=2 pp=2 mb=6 v=2 schedule=ZBVZeroBubble ",
           "dp_shard=3 training.mixed_precision_param=bfloat16 "}) {
       INFO(layout);

@@ -24,6 +24,7 @@ struct Case {
   PipelineSchedule schedule = PipelineSchedule::PipeDream;
   int p = 2, m = 6, every = 0, replicas = 1;
   bool recompute = false;
+  int tensor = 1, context = 1;
 };
 
 Scenario base() {
@@ -44,6 +45,11 @@ Scenario scenario_of(const Case& c) {
   s.strategy.pipeline_parallel_microbatches = c.m;
   s.strategy.pipeline_parallel_schedule = c.schedule;
   s.strategy.pipeline_parallel_update_every = c.every;
+  s.strategy.tensor_parallel_degree = c.tensor;
+  s.strategy.enable_sequence_parallel = c.tensor > 1 && c.recompute;
+  s.strategy.context_parallel_degree = c.context;
+  s.strategy.context_parallel_method = ContextParallelMethod::Ring;
+  s.strategy.zero_stage = 0;
   if (c.recompute) s.activation_checkpoint.mode = ActivationCheckpoint::Full;
   return s;
 }
@@ -232,10 +238,15 @@ TEST_CASE("PipeDream and PipeDream-2BW train as one rank does with weights of th
                         {PipelineSchedule::PipeDream, 4, 6},
                         {PipelineSchedule::PipeDream, 2, 4, 0, 2},
                         {PipelineSchedule::PipeDream, 3, 5, 0, 1, true},
+                        {PipelineSchedule::PipeDream, 2, 4, 0, 1, false, 2},
+                        {PipelineSchedule::PipeDream, 3, 5, 0, 2, true, 2},  // by rows
+                        {PipelineSchedule::PipeDream, 2, 5, 0, 2, false, 1, 2},
+                        {PipelineSchedule::PipeDream2bw, 2, 4, 0, 1, false, 2, 2},
                         {PipelineSchedule::PipeDream2bw, 2, 6},
                         {PipelineSchedule::PipeDream2bw, 3, 12, 4},
                         {PipelineSchedule::PipeDream2bw, 2, 4, 0, 2}}) {
-    INFO(rules_of(c.schedule).name << " p=" << c.p << " m=" << c.m << " dp=" << c.replicas);
+    INFO(rules_of(c.schedule).name << " p=" << c.p << " m=" << c.m << " dp=" << c.replicas
+                                   << " tp=" << c.tensor << " cp=" << c.context);
     const Scenario s = scenario_of(c);
     const RunResult run = train(lowered(s), s, kSteps, nullptr);
     DelayedTraining reference(c);

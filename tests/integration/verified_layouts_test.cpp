@@ -43,9 +43,12 @@ class RandomLayouts {
     if (images) {
       sometimes({"sync_batch_norm=true", "optimizer.name=AdamW"});
     } else {
-      const int context = often_one(2);
+      const int context = often_one(2) * often_one(2);
       number("cp", context);
-      sometimes({"context_parallel_method=allgather"});
+      if (context > 1 && pick(2) == 0) {
+        keys_ += std::string(" context_parallel_method=") + (pick(3) == 0 ? "allgather" : "ring");
+        number("context_parallel_ulysses_degree", often_one(context));
+      }
       const bool experts = pick(4) == 0, folded = experts && pick(2) == 0;
       if (folded) {  // experts over tensor-parallel ranks need their rows divided
         keys_ += " enable_sequence_parallel=true";
@@ -63,6 +66,8 @@ class RandomLayouts {
           number("ep", often_one(2));
         }
         sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2"});
+        sometimes({"model.shared_expert_hidden=24",
+                   "model.shared_expert_hidden=24 model.shared_expert_gate=true"});
       }
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
@@ -147,7 +152,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
-  int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0;
+  int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -159,18 +164,19 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     shared_keys += s->kv_replicas() > 1 ? 1 : 0;
     folded_experts += s->strategy.experts_over_tp() && s->strategy.tensor_parallel_degree > 1;
     divided_words += s->strategy.vocabulary_stages() > 1 ? 1 : 0;
+    passed_keys += s->strategy.passes_keys() ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
+  CHECK(passed_keys >= 10);
 }
 
-// Longer than a test may be: trains what is drawn where heads are shared, experts folded or words
-// divided over stages
+// Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
+// divided over stages or keys passed on
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
-TEST_CASE("random layouts with shared heads, folded experts or divided words train as one rank",
-          "[.random-parity]") {
+TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
   double loss = 0, weights = 0;
   int trained = 0;
@@ -183,7 +189,10 @@ TEST_CASE("random layouts with shared heads, folded experts or divided words tra
     const std::optional<Scenario> s = lowers(architecture, row, DType::F64);
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
     const StrategySpec& p = s->strategy;
-    if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1) continue;
+    if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
+        !p.passes_keys()) {
+      continue;
+    }
     ++trained;
     INFO(row.keys);
     const test::Outcome one =

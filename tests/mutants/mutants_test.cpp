@@ -77,6 +77,8 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kLlama, "batch=2 tp=4 enable_sequence_parallel=true model.kv_heads=2"},
     {kGpt2, "batch=2 cp=2"},
     {kLlama, "batch=2 cp=2 context_parallel_method=allgather"},
+    {kLlama, "batch=2 cp=3 context_parallel_method=ring training.seq_len=12"},
+    {kGpt2, "batch=2 cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2"},
     {kGpt2, "batch=4 cp=2 dp_shard=2"},
     {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4"},
     {kGpt2, "batch=4 dp_shard=2 accumulation=2 model.experts=4"},

@@ -103,11 +103,18 @@ void run_attention_forward(const KernelArgs& args) {
       const int64_t queries = least(kTileQueries<T>, shape.piece - in_piece);
       const int64_t s0 = query_piece * shape.piece + in_piece;       // among own tokens
       const int64_t q0 = shape.query_start(query_piece) + in_piece;  // in the sequence
+      bool first = !args.accumulate;
       for (int64_t i = 0; i < queries; ++i) {
         m[i] = -__builtin_huge_val();
         l[i] = 0;
+        if (first) continue;
+        // The softmax goes on from what other keys gave, whose sum is exp(lse).
+        const T* const o = output<T>(args, 0) + shape.out(b, h, s0 + i);
+        for_vectors<T>(0, D,
+                       [&](int64_t d, auto n) { store(sums + i * D + d, load(o + d, n), n); });
+        m[i] = output<T>(args, 1)[shape.lse(b, h, s0 + i)];
+        l[i] = 1;
       }
-      bool first = true;
       for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
         const int64_t start = shape.key_start(key_piece);
         const int64_t visible = least(shape.piece, q0 + queries - start);
@@ -222,10 +229,10 @@ void run_attention_backward(const KernelArgs& args) {
                   shape.key_start(key_piece) + k0 - shape.query_start(query_piece);
               for (int64_t q0 = ahead > 0 ? ahead / kTileQueries<T> * kTileQueries<T> : 0;
                    q0 < shape.piece; q0 += kTileQueries<T>) {
-                // The first tile of keys begins the sequence, so that all queries see it.
+                // All queries see the first tile of keys, unless they have met others before.
                 tile(b, h, query_piece * shape.piece + q0, least(kTileQueries<T>, shape.piece - q0),
                      q0 - ahead + 1, kv_base + at, d_kv_base + at, keys, add_to_keys,
-                     key_piece > 0 || k0 > 0);
+                     args.accumulate || key_piece > 0 || k0 > 0);
                 add_to_keys = true;
               }
             }

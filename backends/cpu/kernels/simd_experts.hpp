@@ -246,5 +246,43 @@ void run_combine_backward(const KernelArgs& args) {
   });
 }
 
+template <class T>
+T sigmoid_of(T x) {
+  return T(1) / (T(1) + exponential(splat(-x))[0]);
+}
+
+template <class T>
+void run_gate_forward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const residual = input<T>(args, 2);
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T gate = sigmoid_of(input<T>(args, 1)[r]);
+      for_vectors<T>(r * cols, (r + 1) * cols, [&](int64_t i, auto width) {
+        Vec<T> y = gate * load(input<T>(args, 0) + i, width);
+        if (residual) y += load(residual + i, width);
+        store(output<T>(args, 0) + i, y, width);
+      });
+    }
+  });
+}
+
+template <class T>
+void run_gate_backward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T gate = sigmoid_of(input<T>(args, 2)[r]);
+      Vec<T> sums{};
+      for_vectors<T>(r * cols, (r + 1) * cols, [&](int64_t i, auto width) {
+        const Vec<T> d = load(input<T>(args, 0) + i, width);
+        sums += d * load(input<T>(args, 1) + i, width);  // both are zero beyond the end of a row
+        store(output<T>(args, 0) + i, gate * d, width);
+      });
+      output<T>(args, 1)[r] = gate * (T(1) - gate) * sum_lanes<T>(sums);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace lockstep::cpu

@@ -79,6 +79,8 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::RouteBalance) = run_route_balance<T>;
   at(KernelKind::CombineForward) = run_combine_forward<T>;
   at(KernelKind::CombineBackward) = run_combine_backward<T>;
+  at(KernelKind::GateForward) = run_gate_forward<T>;
+  at(KernelKind::GateBackward) = run_gate_backward<T>;
 }
 
 inline constexpr int kFmaChains = 12;  // at least an FMA's latency times how many start per cycle

@@ -92,6 +92,17 @@ __device__ void write_rows(const Spot& at, const Acc<T> (&sums)[kD / kRowThreads
   }
 }
 
+/// The reverse: sums = what write_rows() has written.
+template <int kD, class T>
+__device__ void read_rows(const Spot& at, const T* from, int64_t D,
+                          Acc<T> (&sums)[kD / kRowThreads]) {
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < kD / kRowThreads; ++i) {
+    const int64_t d = at.c + i * kRowThreads;
+    if (d < D) sums[i] = value(from[d]);
+  }
+}
+
 template <class A>
 std::size_t shared_bytes(int64_t D, int tiles, int score_tiles) {
   return static_cast<std::size_t>(tiles * kTile * (D + 1) + score_tiles * kTile * (kTile + 1)) *
@@ -114,6 +125,11 @@ __global__ void attention_forward(Attention<T> a) {
   read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, D, queries);
   A sums[kD / kRowThreads] = {};
   A top = -infinity<A>(), total = 0;
+  if (a.adds && q < a.piece) {  // the softmax goes on from a sum of exp(lse)
+    read_rows<kD>(at, a.out + a.out_of(b, h, s), D, sums);
+    top = a.lse.template get<A>(a.row_of(b, h, s));
+    total = 1;
+  }
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
     const int64_t last = q + a.ahead(tile.piece, piece);
     for (int64_t k0 = 0; k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
@@ -129,8 +145,7 @@ __global__ void attention_forward(Attention<T> a) {
         scores[j] = k <= last && k < a.piece ? scores[j] * a.scale : -infinity<A>();
         most = greater(most, scores[j]);
       }
-      // It is finite: the first tile of the first piece begins the sequence, and every query sees
-      // key 0.
+      // It is finite: every query sees the first key of the first piece, or has seen others before.
       most = row_max(most);
       const A correction = exponential(top - most);
       A part = 0;
@@ -249,6 +264,7 @@ __global__ void attention_backward_queries(Attention<T> a) {
   read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, D, queries);
   read_tile(a.d_o + a.out_of(b, h, s - at.r), a.heads * D, a.piece - q0, D, d_outs);
   A d_query[kD / kRowThreads] = {};
+  if (a.adds && q < a.piece) read_rows<kD>(at, a.out + a.query(b, h, s), D, d_query);
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
     const int64_t last = q + a.ahead(tile.piece, piece);
     for (int64_t k0 = 0; k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {

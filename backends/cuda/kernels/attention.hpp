@@ -16,6 +16,7 @@ struct Attention {
   int64_t group;   // query heads per key head
   int64_t query_pieces, key_pieces, piece;
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
+  bool adds;                   // to what other keys gave, which may be all that a query sees
   Acc<T> scale;
   const T *qkv, *kv, *o, *d_o;
   T *out, *d_kv;  // out is o, or dqkv; the gradients of keys and values go to d_kv
@@ -76,6 +77,7 @@ Attention<T> attention_of(const KernelCall& call) {
           own ? 1 : 2 * d[5],
           own ? d[1] : d[1] / 2,
           own ? nullptr : input<std::int32_t>(call, gathered + 1),
+          call.kernel->accumulate,
           static_cast<Acc<T>>(1 / __builtin_sqrt(static_cast<double>(d[4]))),
           input<T>(call, 0),
           own ? input<T>(call, 0) + behind_queries : input<T>(call, gathered),

@@ -2,121 +2,19 @@
 // A warp owns 16 rows of a tile. Weights, which are sums of one product and an operand of the next,
 // stay in registers. Backward makes two passes, so that no sum needs atomic additions.
 #include "backends/cuda/kernels/attention.hpp"
-#include "backends/cuda/kernels/mma.hpp"
+#include "backends/cuda/kernels/attention_tiles.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kTile = 64;  // rows of a block: 16 for each warp
+using namespace tiles;  // NOLINT(google-build-using-namespace): the halves of one file
+
 constexpr float kLog2E = 1.44269504088896340736f;
 constexpr float kLn2 = 0.69314718055994530942f;
-
-/// The stride of rows of D elements: 16 bytes lie between two rows, so that ldmatrix has no bank
-/// conflicts.
-template <int D>
-constexpr int kStride = D + 8;
-
-/// Lane 4 g + t of a warp.
-struct Lane {
-  int all, g, t, warp;
-  __device__ Lane()
-      : all(static_cast<int>(threadIdx.x) % kWarp),
-        g(all / 4),
-        t(all % 4),
-        warp(static_cast<int>(threadIdx.x) / kWarp) {}
-};
-
-/// Reads kRows rows to shared memory. Only the first `rows` exist; the others become zero.
-template <int kRows, int D>
-__device__ __forceinline__ void read_tile(BF16* to, const BF16* from, int64_t stride,
-                                          int64_t rows) {
-  constexpr int kChunks = D / 8;
-  LOCKSTEP_UNROLL
-  for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
-    const int at = i * kThreads + static_cast<int>(threadIdx.x);
-    const int r = at / kChunks, c = at % kChunks * 8;
-    const bool present = r < rows;
-    copy_async(to + r * kStride<D> + c, from + (present ? r : 0) * stride + c, present);
-  }
-}
-
-/// c[16, kColumns] = a[16, D] b[kColumns, D]^T, both in shared memory.
-template <int kColumns, int D>
-__device__ __forceinline__ void row_products(const Lane& lane, const BF16* a, const BF16* b,
-                                             float (&c)[kColumns / 8][4]) {
-  LOCKSTEP_UNROLL
-  for (int n = 0; n < kColumns / 8; ++n) {
-    for (int i = 0; i < 4; ++i) c[n][i] = 0;
-  }
-  LOCKSTEP_UNROLL
-  for (int k = 0; k < D; k += 16) {
-    std::uint32_t fa[4];
-    load_matrices(fa, a + lane.all % 16 * kStride<D> + k + lane.all / 16 * 8);
-    LOCKSTEP_UNROLL
-    for (int n = 0; n < kColumns; n += 16) {
-      std::uint32_t fb[4];
-      load_matrices(
-          fb, b + (n + lane.all / 16 * 8 + lane.all % 8) * kStride<D> + k + lane.all / 8 % 2 * 8);
-      multiply_add(c[n / 8], fa, fb[0], fb[1]);
-      multiply_add(c[n / 8 + 1], fa, fb[2], fb[3]);
-    }
-  }
-}
-
-/// c[16, D] += w[16, kRows] b[kRows, D], with w rounded to bfloat16 and b in shared memory.
-template <int kRows, int D>
-__device__ __forceinline__ void add_product(const Lane& lane, const float (&w)[kRows / 8][4],
-                                            const BF16* b, float (&c)[D / 8][4]) {
-  LOCKSTEP_UNROLL
-  for (int k = 0; k < kRows; k += 16) {
-    const auto& left = w[k / 8];
-    const auto& right = w[k / 8 + 1];
-    const std::uint32_t fa[4] = {pack_bf16(left[0], left[1]), pack_bf16(left[2], left[3]),
-                                 pack_bf16(right[0], right[1]), pack_bf16(right[2], right[3])};
-    LOCKSTEP_UNROLL
-    for (int n = 0; n < D; n += 16) {
-      std::uint32_t fb[4];
-      load_matrices_transposed(
-          fb, b + (k + lane.all / 8 % 2 * 8 + lane.all % 8) * kStride<D> + n + lane.all / 16 * 8);
-      multiply_add(c[n / 8], fa, fb[0], fb[1]);
-      multiply_add(c[n / 8 + 1], fa, fb[2], fb[3]);
-    }
-  }
-}
-
-/// Stores rows g and g + 8 of c[16, D], each multiplied by its factor; a null row is not stored.
-template <int D>
-__device__ __forceinline__ void write_rows(const Lane& lane, const float (&c)[D / 8][4],
-                                           float factor_low, float factor_high, BF16* low,
-                                           BF16* high) {
-  LOCKSTEP_UNROLL
-  for (int n = 0; n < D / 8; ++n) {
-    const int at = n * 8 + 2 * lane.t;
-    if (low != nullptr) {
-      *reinterpret_cast<std::uint32_t*>(low + at) =
-          pack_bf16(c[n][0] * factor_low, c[n][1] * factor_low);
-    }
-    if (high != nullptr) {
-      *reinterpret_cast<std::uint32_t*>(high + at) =
-          pack_bf16(c[n][2] * factor_high, c[n][3] * factor_high);
-    }
-  }
-}
 
 /// Limits x to places in a tile or beside it, so that it fits an int.
 __device__ __forceinline__ int clamped(int64_t x) {
   return static_cast<int>(greater<int64_t>(smaller<int64_t>(x, 2 * kTile), -2 * kTile));
-}
-
-/// The sum over the four lanes that share a row.
-__device__ __forceinline__ float row_sum(float x) {
-  x += shuffle_xor(x, 1);
-  return x + shuffle_xor(x, 2);
-}
-__device__ __forceinline__ float row_max(float x) {
-  x = greater(x, shuffle_xor(x, 1));
-  return greater(x, shuffle_xor(x, 2));
 }
 
 /// The tile of queries of a block. The last tile in the sequence comes first, because its queries
@@ -136,6 +34,10 @@ struct QueryTile {
 template <bool kGathered, int kKeys>
 struct KeyTiles {
   int64_t piece = 0, k0 = 0;
+  /// The first of them. Unless the kernel adds to what other keys gave, it begins the first piece.
+  __device__ __forceinline__ KeyTiles(const Attention<BF16>& a, const QueryTile& tile) {
+    if (kGathered && a.adds) skip(a, tile);
+  }
   __device__ __forceinline__ static int64_t end(const Attention<BF16>& a, const QueryTile& tile,
                                                 int64_t key_piece) {
     if (!kGathered) return smaller(a.piece, tile.first + kTile);
@@ -146,6 +48,10 @@ struct KeyTiles {
   }
   __device__ __forceinline__ void next(const Attention<BF16>& a, const QueryTile& tile) {
     k0 += kKeys;
+    skip(a, tile);
+  }
+  /// Goes on to the next piece, as long as nothing more of this one is seen.
+  __device__ __forceinline__ void skip(const Attention<BF16>& a, const QueryTile& tile) {
     while (more(a) && k0 >= end(a, tile, piece)) {
       ++piece;
       k0 = 0;
@@ -171,12 +77,22 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     read_tile<kTile, D>(keys + into, from, a.kv_row, a.piece - at.k0);
     read_tile<kTile, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
-  KeyTiles<kGathered, kTile> at;
+  KeyTiles<kGathered, kTile> at(a, tile);
   read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
-  read_keys(at, 0);
+  if (at.more(a)) read_keys(at, 0);
   commit_copies();
   float out[D / 8][4] = {};
   float top[2] = {-infinity<float>(), -infinity<float>()}, total[2] = {0, 0};
+  BF16* rows[2];
+  for (int half = 0; half < 2; ++half) {
+    const int64_t r = lane.warp * 16 + lane.g + 8 * half;
+    rows[half] = r < queries_left ? a.out + a.out_of(b, h, s0 + r) : nullptr;
+    if (!kGathered || !a.adds || rows[half] == nullptr) continue;
+    // The softmax goes on from a sum of exp(lse), of which one lane of the row has all.
+    top[half] = a.lse.get<float>(a.row_of(b, h, s0 + r)) * kLog2E;
+    total[half] = lane.t == 0 ? 1 : 0;
+  }
+  if (kGathered && a.adds) read_rows<D>(lane, rows[0], rows[1], 1, out);
   for (int buffer = 0; at.more(a); buffer ^= 1) {
     KeyTiles<kGathered, kTile> next = at;
     next.next(a, tile);
@@ -205,8 +121,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
           most = greater(most, x);
         }
       }
-      // It is finite: the first tile of the first piece begins the sequence, and every query sees
-      // key 0.
+      // It is finite: every query sees the first key of the first piece, or has seen others before.
       most = row_max(most);
       const float correction = power_of_two(top[half] - most);
       float part = 0;
@@ -231,11 +146,9 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     sync_block();  // the buffer has been read, so the round after the next may fill it
     at = next;
   }
-  BF16* rows[2];
   for (int half = 0; half < 2; ++half) {
     total[half] = row_sum(total[half]);
     const int64_t r = lane.warp * 16 + lane.g + 8 * half;
-    rows[half] = r < queries_left ? a.out + a.out_of(b, h, s0 + r) : nullptr;
     if (r < queries_left && lane.t == 0) {
       a.lse.set(a.row_of(b, h, s0 + r), top[half] * kLn2 + logf(total[half]));
     }
@@ -370,10 +283,10 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
     read_tile<kKeys, D>(keys + into, from, a.kv_row, a.piece - at.k0);
     read_tile<kKeys, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
-  KeyTiles<kGathered, kKeys> at;
+  KeyTiles<kGathered, kKeys> at(a, tile);
   read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
   read_tile<kTile, D>(d_outs, a.d_o + a.out_of(b, h, s0), a.heads * D, queries_left);
-  read_keys(at, 0);
+  if (at.more(a)) read_keys(at, 0);
   commit_copies();
   float lse[2], delta[2];
   for (int half = 0; half < 2; ++half) {
@@ -381,7 +294,13 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
     lse[half] = a.lse.get<float>(a.row_of(b, h, s0 + r)) * kLog2E;
     delta[half] = a.delta[a.row_of(b, h, s0 + r)];
   }
+  BF16* rows[2];
+  for (int half = 0; half < 2; ++half) {
+    const int64_t r = lane.warp * 16 + lane.g + 8 * half;
+    rows[half] = r < queries_left ? a.out + a.query(b, h, s0 + r) : nullptr;
+  }
   float d_query[D / 8][4] = {};
+  if (kGathered && a.adds) read_rows<D>(lane, rows[0], rows[1], 1 / a.scale, d_query);
   for (int buffer = 0; at.more(a); buffer ^= 1) {
     KeyTiles<kGathered, kKeys> next = at;
     next.next(a, tile);
@@ -410,11 +329,6 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
     add_product<kKeys, D>(lane, ds, keys + buffer * kKeyElements, d_query);
     sync_block();
     at = next;
-  }
-  BF16* rows[2];
-  for (int half = 0; half < 2; ++half) {
-    const int64_t r = lane.warp * 16 + lane.g + 8 * half;
-    rows[half] = r < queries_left ? a.out + a.query(b, h, s0 + r) : nullptr;
   }
   write_rows<D>(lane, d_query, a.scale, a.scale, rows[0], rows[1]);
 }

@@ -341,6 +341,55 @@ void run_combine_backward(const KernelCall& call, Queue& queue) {
   });
 }
 
+/// Each warp takes a row.
+template <class T>
+__global__ void gate(int64_t rows, int64_t cols, const T* x, Ref logits, const T* resid, T* y) {
+  using A = Acc<T>;
+  const int64_t r = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.y;
+  if (r >= rows) return;
+  const A open = A(1) / (A(1) + exponential(-logits.get<A>(r)));
+  for (int64_t i = r * cols + threadIdx.x; i < (r + 1) * cols; i += kWarp) {
+    put(y[i], open * value(x[i]) + (resid != nullptr ? value(resid[i]) : A(0)));
+  }
+}
+
+template <class T>
+__global__ void gate_backward(int64_t rows, int64_t cols, const T* dy, const T* x, Ref logits,
+                              T* dx, Ref dlogits) {
+  using A = Acc<T>;
+  const int64_t r = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + threadIdx.y;
+  if (r >= rows) return;
+  const A open = A(1) / (A(1) + exponential(-logits.get<A>(r)));
+  A sum = 0;
+  for (int64_t i = r * cols + threadIdx.x; i < (r + 1) * cols; i += kWarp) {
+    const A d = value(dy[i]);
+    sum += d * value(x[i]);
+    put(dx[i], open * d);
+  }
+  sum = warp_sum(sum);
+  if (threadIdx.x == 0) dlogits.set(r, open * (A(1) - open) * sum);
+}
+
+void run_gate(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  for_type(call.kernel->dtype, [&](auto type) {
+    using T = decltype(type);
+    queue.launch({blocks_of(d[0], kThreads / kWarp)}, {kWarp, kThreads / kWarp}, 0, gate<T>, d[0],
+                 d[1], input<T>(call, 0), input_ref(call, 1), input<T>(call, 2),
+                 output<T>(call, 0));
+  });
+}
+
+void run_gate_backward(const KernelCall& call, Queue& queue) {
+  const auto& d = call.kernel->dims;
+  for_type(call.kernel->dtype, [&](auto type) {
+    using T = decltype(type);
+    queue.launch({blocks_of(d[0], kThreads / kWarp)}, {kWarp, kThreads / kWarp}, 0,
+                 gate_backward<T>, d[0], d[1], input<T>(call, 0), input<T>(call, 1),
+                 input_ref(call, 2), output<T>(call, 0), output_ref(call, 1));
+  });
+}
+
 std::int64_t chosen_bytes(const Kernel& kernel) { return 4 * kernel.dims[0] * kernel.dims[2]; }
 std::int64_t load_bytes(const Kernel& kernel) { return 8 * kernel.dims[1]; }
 std::int64_t bias_sums(const Kernel& kernel) {
@@ -360,6 +409,8 @@ void add_experts(Registry& rows) {
   rows[KernelKind::RouteBalance] = {run_route_balance};
   rows[KernelKind::CombineForward] = {run_combine};
   rows[KernelKind::CombineBackward] = {run_combine_backward};
+  rows[KernelKind::GateForward] = {run_gate};
+  rows[KernelKind::GateBackward] = {run_gate_backward};
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

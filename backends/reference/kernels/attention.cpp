@@ -92,12 +92,19 @@ void attention_forward(Operands& k) {
     const Matrix kv = a.keys_and_values(b);
     for (Index h = 0; h < a.heads; ++h) {
       const Matrix s = a.scores(b, h, kv);
-      const Column largest = s.rowwise().maxCoeff();
-      const Column lse = (s.colwise() - largest).exp().rowwise().sum().log() + largest;
+      auto o = a.head(k.out(0, a.batch * a.seq), b, h);
+      auto lse_row = k.out(1, a.batch * a.heads).row(b * a.heads + h);
+      // What other keys gave counts as one key of that score, whose value is their result.
+      Column before = Column::Constant(a.seq, -std::numeric_limits<double>::infinity());
+      if (k.kernel().accumulate) before = lse_row.transpose();
+      const Column largest = Column(s.rowwise().maxCoeff()).max(before);
+      const Column lse =
+          ((s.colwise() - largest).exp().rowwise().sum() + (before - largest).exp()).log() +
+          largest;
       const Matrix weights = (s.colwise() - lse).exp();
-      a.head(k.out(0, a.batch * a.seq), b, h) =
-          product(weights, kv.middleCols(a.value_column(h), a.dim));
-      k.out(1, a.batch * a.heads).row(b * a.heads + h) = lse.transpose();
+      if (k.kernel().accumulate) o.colwise() *= (before - lse).exp();
+      k.set(o, product(weights, kv.middleCols(a.value_column(h), a.dim)));
+      lse_row = lse.transpose();
     }
   }
 }
@@ -117,7 +124,7 @@ void attention_backward(Operands& k) {
       const Matrix dp = product(d_o, kv.middleCols(a.value_column(h), a.dim).transpose());
       const Column along = (a.head(k.in(1, rows), b, h) * d_o).rowwise().sum();
       const Matrix ds = weights * (dp.colwise() - along) * a.scale();
-      a.head(k.out(0, rows), b, h) = product(ds, kv.middleCols(a.key_column(h), a.dim));
+      k.set(a.head(k.out(0, rows), b, h), product(ds, kv.middleCols(a.key_column(h), a.dim)));
       dkv.middleCols(a.key_column(h), a.dim) += product(ds.transpose(), a.queries(b, h));
       dkv.middleCols(a.value_column(h), a.dim) += product(weights.transpose(), d_o);
     }

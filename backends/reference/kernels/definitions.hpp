@@ -73,5 +73,7 @@ void route_load(Operands& k);
 void route_balance(Operands& k);
 void combine_forward(Operands& k);
 void combine_backward(Operands& k);
+void gate_forward(Operands& k);
+void gate_backward(Operands& k);
 
 }  // namespace lockstep::reference

@@ -149,4 +149,20 @@ void combine_backward(Operands& k) {
   }
 }
 
+void gate_forward(Operands& k) {
+  const Index rows = k.dim(0);
+  const Column gate = sigmoid(Column(k.in(1, rows).col(0)));
+  Matrix y = k.in(0, rows).colwise() * gate;
+  if (k.has_in(2)) y += k.in(2, rows);
+  k.out(0, rows) = y;
+}
+
+void gate_backward(Operands& k) {
+  const Index rows = k.dim(0);
+  const Column gate = sigmoid(Column(k.in(2, rows).col(0)));
+  const Column along = (k.in(0, rows) * k.in(1, rows)).rowwise().sum();
+  k.out(1, rows).col(0) = gate * (1 - gate) * along;
+  k.out(0, rows) = k.in(0, rows).colwise() * gate;
+}
+
 }  // namespace lockstep::reference

@@ -131,6 +131,10 @@ Definition definition_of(KernelKind kind) {
       return combine_forward;
     case KernelKind::CombineBackward:
       return combine_backward;
+    case KernelKind::GateForward:
+      return gate_forward;
+    case KernelKind::GateBackward:
+      return gate_backward;
     case KernelKind::Delay:
       return delay;
   }

@@ -10,6 +10,7 @@ std::string_view bad_shares(const Kernel& kernel) {
   const std::int64_t seq = kernel.dims[1], parts = kernel.dims[5];
   const std::int64_t heads = kernel.dims[2], kv_heads = kernel.dims[3];
   if (kv_heads < 1 || heads % kv_heads != 0) return "kv_heads does not divide heads";
+  if (parts == 0 && kernel.accumulate) return "adds to what other keys gave, but has none";
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
@@ -28,8 +29,12 @@ std::vector<KernelRow> rows::attention() {
       // head_dim]; those in qkv are not read. starts [parts + 1, 2] says where the pieces begin in
       // the sequence: first the rank's own, then those of each part, of which the very first begins
       // at 0.
+      // If it accumulates, o and lse hold the result for other keys, and become that for both: a
+      // softmax over all of them. The new keys may all be later than a query, which then keeps its
+      // result. Otherwise every query sees a key of the first piece.
       // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
-      // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many.
+      // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many, and
+      // as many with the keys of each other rank, where there is no diagonal.
       {.kind = K::AttentionForward,
        .name = "attention_forward",
        .dims = dims,
@@ -43,14 +48,16 @@ std::vector<KernelRow> rows::attention() {
                .extent = "2 (parts + 1) !!parts",
                .type = Index,
                .given_if = "parts"}},
-       .out = {{"o", "batch seq heads head_dim"}, {"lse", "batch heads seq", Sums}},
-       .flops = "2 head_dim batch heads seq (seq (parts + !parts) + 1)",
+       .out = {{"o", "batch seq heads head_dim", OperandType::Own, Effect::Accumulate},
+               {"lse", "batch heads seq", Sums, Effect::Accumulate}},
+       .flops = "2 head_dim batch heads seq (seq (parts + !parts) + !accumulate)",
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
       // again. If there is kv, dqkv gets the gradients of the queries only, and the rest of it
       // stays as it is; the gradients of all ranks' keys and values are in dkv, which is laid out
-      // as kv.
+      // as kv. If it accumulates, the gradients of the queries are added to what dqkv holds. o, lse
+      // and do are those of all keys, wherever the others are.
       // Flops: 10 head_dim a score, as every implementation that never stores scores must.
       {.kind = K::AttentionBackward,
        .name = "attention_backward",
@@ -70,11 +77,12 @@ std::vector<KernelRow> rows::attention() {
                .given_if = "parts"}},
        .out = {{.name = "dqkv",
                 .extent = "batch seq (heads + 2 kv_heads) head_dim",
-                .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
+                .effect = Effect::Accumulate,
+                .moved = "batch seq (heads (1 + accumulate) + 2 kv_heads !parts) head_dim"},
                {.name = "[dkv]",
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
-       .flops = "5 head_dim batch heads seq (seq (parts + !parts) + 1)",
+       .flops = "5 head_dim batch heads seq (seq (parts + !parts) + !accumulate)",
        .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the

@@ -116,6 +116,20 @@ std::vector<KernelRow> rows::experts() {
               {"slots", "tokens choices", Index}},
        .out = {{"dx", "places cols"}, {"dgates", "tokens choices", Mixed}},
        .flops = "3 tokens cols choices"},
+      // y = resid + sigmoid(logits) × x, with one logit for each row (Qwen2-MoE's shared expert)
+      {.kind = K::GateForward,
+       .name = "gate_forward",
+       .dims = words("rows cols"),
+       .in = {{"x", "rows cols"}, {"logits", "rows", Mixed}, {"[resid]", "rows cols"}},
+       .out = {{"y", "rows cols"}},
+       .flops = "(1 + [resid]) rows cols"},
+      // dx = sigmoid(logits) × dy; dlogits = sigmoid(logits) (1 - sigmoid(logits)) × (x · dy)
+      {.kind = K::GateBackward,
+       .name = "gate_backward",
+       .dims = words("rows cols"),
+       .in = {{"dy", "rows cols"}, {"x", "rows cols"}, {"logits", "rows", Mixed}},
+       .out = {{"dx", "rows cols"}, {"dlogits", "rows", Mixed}},
+       .flops = "3 rows cols"},
   };
 }
 

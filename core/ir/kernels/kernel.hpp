@@ -74,6 +74,8 @@ enum class KernelKind : std::uint8_t {
   RouteBalance,
   CombineForward,
   CombineBackward,
+  GateForward,
+  GateBackward,
   Delay,
 };
 inline constexpr int kNumKernelKinds = static_cast<int>(KernelKind::Delay) + 1;

@@ -5,6 +5,8 @@
 namespace lockstep {
 
 std::string_view to_string(Along along) {
+  if (along >= Along::Attended) return "rows that have met the keys of some ranks";
+  if (along >= Along::Passed) return "rows that another rank has passed on";
   constexpr IndexArray<Along, std::string_view, 16> kNames = {
       "not written",
       "zeros",
@@ -59,7 +61,7 @@ bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along
 }  // namespace placing
 
 bool place(const Kernel& kernel, AxisOperands& operands) {
-  if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::CombineBackward) {
+  if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::GateBackward) {
     return place_experts(kernel, operands);
   }
   if (kernel.kind >= KernelKind::Conv2dForward && kernel.kind <= KernelKind::AveragePoolBackward) {

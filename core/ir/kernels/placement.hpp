@@ -9,12 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep {
 
 /// What the ranks along one mesh axis hold of a tensor.
-enum class Along : std::uint8_t {
+enum class Along : std::uint16_t {
   Nothing,        // nothing: the operand is absent, or not yet written
   Zero,           // zeros, which fit every placement
   Same,           // the same values everywhere
@@ -31,8 +32,28 @@ enum class Along : std::uint8_t {
   Piece,          // the whole buffer, of which only the rank's own piece is up to date
   Partial,        // a term of a sum that has not been taken
   Own,            // statistics or indices of its own rows, which are no part of a whole
+  // Values from here on have a count in their lower bits: passed() and attended() make them.
+  Passed = 0x4000,    // the tokens of the rank that comes so many places before it
+  Attended = 0x8000,  // its own tokens, which have met the keys of so many ranks
 };
 std::string_view to_string(Along along);
+/// What ranks hold after they have passed rows of tokens on `times` times around `ranks` of them:
+/// when the rows have come home they are Tokens again.
+constexpr Along passed(int times, int ranks) {
+  return times % ranks == 0 ? Along::Tokens
+                            : static_cast<Along>(static_cast<int>(Along::Passed) + times % ranks);
+}
+/// The result of attention to the keys of `count` of `ranks` ranks: Tokens if it has met them all.
+constexpr Along attended(int count, int ranks) {
+  return count == ranks ? Along::Tokens
+                        : static_cast<Along>(static_cast<int>(Along::Attended) + count);
+}
+/// How often rows of tokens have been passed on; -1 if they are not such rows.
+constexpr int times_passed(Along a) {
+  const int past = static_cast<int>(a) - static_cast<int>(Along::Passed);
+  const bool away = a > Along::Passed && a < Along::Attended;
+  return a == Along::Tokens ? 0 : away ? past : -1;
+}
 /// Whether every rank holds rows of its own.
 constexpr bool is_rows(Along a) { return a == Along::Samples || a == Along::Tokens; }
 constexpr bool is_places(Along a) { return a == Along::SamplePlaces || a == Along::TokenPlaces; }
@@ -49,18 +70,16 @@ constexpr Along of_places(Along places) {
                                         : places;
 }
 
-/// What the ranks along each of up to 8 mesh axes hold, in 4 bits per axis.
+/// What the ranks along each of up to 8 mesh axes hold.
 class Placement {
  public:
   constexpr Placement() = default;
-  Along along(int axis) const { return static_cast<Along>(bits_ >> (4 * axis) & 0xf); }
-  void set(int axis, Along value) {
-    bits_ = (bits_ & ~(0xfU << (4 * axis))) | static_cast<std::uint32_t>(value) << (4 * axis);
-  }
+  Along along(int axis) const { return along_[axis]; }
+  void set(int axis, Along value) { along_[axis] = value; }
   auto operator<=>(const Placement&) const = default;
 
  private:
-  std::uint32_t bits_ = 0;
+  IndexArray<int, Along, 8> along_{};
 };
 
 /// What ranks along one axis hold of a kernel's operands, which stand in the order of its row.
@@ -68,6 +87,7 @@ class Placement {
 /// Absent operands are Nothing; inputs are never Zero, because zeros count as Same.
 struct AxisOperands {
   std::array<Along, kMaxOperands> in{}, out{};
+  int ranks = 1;  // along the axis
 };
 
 /// Sets `out` to what the kernel makes of its operands. Returns false if the result would mean

@@ -14,17 +14,37 @@ bool gemm(const Kernel& k, AxisOperands& o) {
 }
 
 /// Whether attention may read these. Queries may be a part of a sequence's tokens only if the keys
-/// and values of the whole sequence are given beside them, and the places where its parts begin.
+/// and values of the whole sequence are given beside them, or come by, and the places where its
+/// parts begin.
 bool attention_reads(Along qkv, Along kv, Along starts) {
   if (qkv == Along::SplitSame) return fits(kv, Along::Same);
   if (!has_values(qkv)) return false;
-  if (qkv == Along::Tokens) return kv == Along::Same && starts != Along::Nothing;
-  return fits(kv, qkv);
+  if (qkv != Along::Tokens) return fits(kv, qkv);
+  return (kv == Along::Same || times_passed(kv) >= 0) && starts != Along::Nothing;
 }
+/// Whether each rank's queries meet the keys of the ranks one after the other.
+bool meets_passed_keys(Along qkv, Along kv) {
+  return qkv == Along::Tokens && times_passed(kv) >= 0;
+}
+/// The results of queries that meet the keys of one rank more: first their own, then those of the
+/// rank before, and so on; Nothing if it is not that rank's turn. `out` has what they have met.
+Along one_more(const Kernel& k, const AxisOperands& o, Along kv, Along out) {
+  const int met = times_passed(kv);
+  const bool in_turn = k.accumulate ? met > 0 && out == attended(met, o.ranks) : met == 0;
+  return in_turn ? attended(met + 1, o.ranks) : Along::Nothing;
+}
+
 bool attention_forward(const Kernel& k, AxisOperands& o) {
-  const Along qkv = o.in[0];
+  const Along qkv = o.in[0], kv = o.in[1];
+  if (!attention_reads(qkv, kv, o.in[2])) return false;
+  if (meets_passed_keys(qkv, kv)) {
+    const Along result = one_more(k, o, kv, o.out[0]), lse = one_more(k, o, kv, o.out[1]);
+    o.out[0] = result;
+    o.out[1] = lse;
+    return result != Along::Nothing && lse == result;
+  }
   const Along made = qkv == Along::SplitSame ? Along::Split : qkv;
-  return attention_reads(qkv, o.in[1], o.in[2]) && results(k, o, {{made, made}});
+  return results(k, o, {{made, made}});
 }
 bool attention_backward(const Kernel& k, AxisOperands& o) {
   const Along qkv = o.in[0];
@@ -32,9 +52,15 @@ bool attention_backward(const Kernel& k, AxisOperands& o) {
   for (const std::size_t i : {1, 2, 3}) {
     if (o.in[i] != (shares_keys ? Along::Split : qkv)) return false;
   }
+  const Along kv = o.in[4];
+  if (!attention_reads(qkv, kv, o.in[5])) return false;
+  if (meets_passed_keys(qkv, kv)) {
+    o.out = {one_more(k, o, kv, o.out[0]), kv};
+    return o.out[0] != Along::Nothing;
+  }
   const Along d_qkv = shares_keys ? Along::SplitPartial : qkv;
   const Along keys = shares_keys || qkv == Along::Tokens ? Along::Partial : qkv;
-  return attention_reads(qkv, o.in[4], o.in[5]) && results(k, o, {{d_qkv, keys}});
+  return results(k, o, {{d_qkv, keys}});
 }
 
 /// Rows must be whole, because the columns of a row are summed.

@@ -63,6 +63,18 @@ bool combine_backward(const Kernel& k, AxisOperands& o) {
          results(k, o, {{in_places(gates), gates}});
 }
 
+/// Rows must be whole, because a row's gate is of all of its columns.
+bool gate_forward(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0];
+  return has_values(x) && x != Along::Split && o.in[1] == x && fits(o.in[2], x) &&
+         results(k, o, {{x}});
+}
+bool gate_backward(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[1];
+  return has_values(x) && x != Along::Split && o.in[0] == x && o.in[2] == x &&
+         results(k, o, {{x, x}});
+}
+
 }  // namespace
 
 bool place_experts(const Kernel& kernel, AxisOperands& operands) {
@@ -83,6 +95,10 @@ bool place_experts(const Kernel& kernel, AxisOperands& operands) {
       return combine_forward(kernel, operands);
     case KernelKind::CombineBackward:
       return combine_backward(kernel, operands);
+    case KernelKind::GateForward:
+      return gate_forward(kernel, operands);
+    case KernelKind::GateBackward:
+      return gate_backward(kernel, operands);
     default:
       return false;
   }

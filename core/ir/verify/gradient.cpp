@@ -74,7 +74,7 @@ class Gradients {
 
   static bool moves(const Op& op) {
     return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-           op.kind == OpKind::AllToAll || op.moves_memory();
+           op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate || op.moves_memory();
   }
 
   /// Whether an op touches a gradient that is followed, or parameters. Few ops do.

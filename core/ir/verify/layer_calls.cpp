@@ -60,7 +60,7 @@ bool Values::in_order(RoleRun& run, OpId id, const FunctionRole& function) {
   }
   auto& done = run.segments[run.cell(op.layer, op.microbatch)];
   const auto ended = [&](Phase phase) { return done[phase] == segment_counts_[kind][phase]; };
-  std::uint8_t& next = done[op.phase];
+  std::uint16_t& next = done[op.phase];
   if (next != function.segment) {
     return fault(run, id,
                  "of this part of " + at(op.layer, op.microbatch) + " segment " + number(next) +

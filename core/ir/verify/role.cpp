@@ -178,7 +178,7 @@ class RoleCheck {
   std::size_t expected_args(const Op& op) const {
     if (op.kind == OpKind::Call) return program_.function(op.function()).formals.size();
     const bool two = op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-                     op.kind == OpKind::AllToAll || op.moves_memory();
+                     op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate || op.moves_memory();
     return two ? 2 : 1;
   }
 
@@ -200,8 +200,8 @@ class RoleCheck {
       faults_.add(op_at(program_, role_, id) + ": reads " + std::string(to_string(source.dtype)) +
                   " but writes " + std::string(to_string(destination.dtype)));
     }
-    const std::int64_t n =
-        op.moves_memory() ? 1 : group_size(program_.mesh, program_.group(op.group()));
+    const bool whole = op.moves_memory() || op.kind == OpKind::Rotate;
+    const std::int64_t n = whole ? 1 : group_size(program_.mesh, program_.group(op.group()));
     const std::int64_t from = source.bytes.v;
     const std::int64_t to = destination.bytes.v;
     const bool fits = op.kind == OpKind::AllGather       ? to % n == 0 && to / n == from

@@ -24,7 +24,7 @@ struct RoleRun {
   Stage stages = 0;
   Microbatch microbatches = 0;
   int layers = 0;
-  IndexVector<std::int64_t, IndexArray<Phase, std::uint8_t, 5>> segments;  // functions done
+  IndexVector<std::int64_t, IndexArray<Phase, std::uint16_t, 5>> segments;  // functions done
   IndexVector<std::int64_t, std::int32_t> versions;        // of weights, by stage; -1: none
   IndexVector<int, std::int32_t> kind_of_layer;            // as FunctionRole::kind
   IndexVector<int, std::vector<NamedExchange>> exchanges;  // by layer

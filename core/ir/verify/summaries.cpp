@@ -181,6 +181,7 @@ class Evaluation {
     }
     for (const int axis : axes_) {
       AxisOperands operands;
+      operands.ranks = program_.mesh.dims[axis].size;
       for (std::size_t i = 0; i < in.size(); ++i) {
         if (!kernel.in[i].present()) continue;
         const Along along = in[i].placement.along(axis);

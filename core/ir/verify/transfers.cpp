@@ -6,8 +6,9 @@
 namespace lockstep::verification {
 
 /// The placement along an axis of the group after a collective; nullopt if the result would mean
-/// nothing. `flat` says that the values are a unit's, of which a rank may hold a shard.
-std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
+/// nothing. `ranks` are along the axis; `flat` says that the values are a unit's, of which a rank
+/// may hold a shard.
+std::optional<Along> Values::along_after(OpKind kind, Along before, int ranks, bool flat) {
   const auto when = [](bool holds, Along after) {
     return holds ? std::optional(after) : std::nullopt;
   };
@@ -37,6 +38,8 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, bool flat) {
         default:
           return when(before == Along::TokenExperts, Along::TokenPlaces);
       }
+    case OpKind::Rotate:
+      return when(times_passed(before) >= 0, passed(times_passed(before) + 1, ranks));
     default:  // broadcast
       return when(before == Along::Same, before);
   }
@@ -74,7 +77,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
       if (joined && axis == pp) continue;
       const Along before = piece.as.placement.along(axis);
-      const std::optional<Along> along = along_after(op.kind, before, flat);
+      const std::optional<Along> along =
+          along_after(op.kind, before, program_.mesh.dims[axis].size, flat);
       if (!along) {
         return fault(run, id,
                      text(held.content.meaning) + " is " + std::string(to_string(before)) +

@@ -20,7 +20,10 @@ Draft::Draft(const Scenario& s) : scenario(s) {
     program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"ep", strategy.experts_over_shards()});
   }
   if (strategy.context_parallel_degree > 1) {
-    program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp", strategy.context_parallel_degree});
+    const int heads = strategy.key_ranks() > 1 ? strategy.head_ranks() : 1;
+    program.mesh.dims.insert(program.mesh.dims.end() - 1,
+                             {"cp", strategy.context_parallel_degree / heads});
+    if (heads > 1) program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp_heads", heads});
   }
   if (s.kv_replicas() > 1) {  // neighbouring ranks hold the same key and value heads
     program.mesh.dims.back().size /= s.kv_replicas();
@@ -64,7 +67,9 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   LayerShape whole = shape;  // the shape that a single rank would compute
   shape.seq = s.own_seq_len();
   shape.context_parallel = strategy.context_parallel_degree;
+  shape.head_ranks = strategy.head_ranks();
   shape.gathers_keys = strategy.gathers_keys();
+  shape.passes_keys = strategy.passes_keys();
   shape.tensor_parallel = strategy.tensor_parallel_degree;
   shape.kv_replicas = s.kv_replicas();
   shape.vocabulary_stages = strategy.vocabulary_stages();

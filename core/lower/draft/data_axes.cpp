@@ -19,7 +19,9 @@ Dims shard_dims(const Draft& draft, std::string_view split_axis) {
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
   if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
   if (strategy.experts_over_shards() > 1) dims.emplace_back("ep");
-  if (strategy.context_parallel_degree > 1) dims.emplace_back("cp");
+  for (const std::string_view dim : {"cp", "cp_heads"}) {
+    if (draft.program.mesh.size_of(dim) > 1) dims.emplace_back(dim);
+  }
   if (split_axis == "ep") {
     const Dims parts = draft.axis_dims(split_axis);
     std::erase_if(dims, [&](std::string_view dim) {

@@ -65,8 +65,10 @@ std::vector<std::string_view> Draft::axis_dims(std::string_view axis) const {
   const StrategySpec& strategy = scenario.strategy;
   std::vector<std::string_view> dims = {axis};
   if (axis == "kv") dims = {"tp"};
+  if (axis == "cp_keys") dims = {"cp"};
+  if (axis == "cp") dims.emplace_back("cp_heads");
   if (axis == "vocabulary") dims = {"pp", "tp"};
-  if (axis == "ep" && strategy.experts_over_cp()) dims.emplace_back("cp");
+  if (axis == "ep" && strategy.experts_over_cp()) dims.insert(dims.end(), {"cp", "cp_heads"});
   if (axis == "ep" && strategy.experts_over_tp()) dims.emplace_back("tp");
   if (dims.back() == "tp" && axis != "kv") dims.emplace_back("kv_replicate");
   std::erase_if(dims, [&](std::string_view dim) { return program.mesh.size_of(dim) == 1; });

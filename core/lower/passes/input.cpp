@@ -38,40 +38,52 @@ int tensor_parallel_ranks(const Mesh& mesh) {
   return mesh.size_of("tp") * mesh.size_of("kv_replicate");
 }
 
-/// A rank's coordinates along the axes by which lists may differ. Ranks of "tp" that hold the same
-/// keys are counted, too.
+/// A rank's coordinates along the axes by which lists may differ: "pp", "cp", "cp_heads" and "tp".
+/// Ranks of "tp" that hold the same keys are counted, too.
 struct Coordinates {
-  int pp = 0, cp = 0, tp = 0;
+  int pp = 0, cp = 0, heads = 0, tp = 0;
 };
 
-/// A table with a list for every triple of such coordinates. A dimension along which all lists are
-/// equal is left out.
-IndexTable tabulate(const Mesh& mesh, TableKind kind,
-                    const std::function<IndexList(Coordinates)>& list_of) {
-  const Coordinates sizes{mesh.size_of("pp"), mesh.size_of("cp"), tensor_parallel_ranks(mesh)};
-  Coordinates kept{1, 1, 1};
+/// Calls f for all coordinates below `sizes`, in the order of ranks.
+template <class F>
+void for_each(Coordinates sizes, const F& f) {
   for (int pp = 0; pp < sizes.pp; ++pp) {
     for (int cp = 0; cp < sizes.cp; ++cp) {
-      for (int tp = 0; tp < sizes.tp; ++tp) {
-        const IndexList list = list_of({pp, cp, tp});
-        if (list != list_of({0, cp, tp})) kept.pp = sizes.pp;
-        if (list != list_of({pp, 0, tp})) kept.cp = sizes.cp;
-        if (list != list_of({pp, cp, 0})) kept.tp = sizes.tp;
+      for (int heads = 0; heads < sizes.heads; ++heads) {
+        for (int tp = 0; tp < sizes.tp; ++tp) f(Coordinates{pp, cp, heads, tp});
       }
     }
   }
+}
+
+/// A table with a list for all of such coordinates. A dimension along which all lists are equal is
+/// left out.
+IndexTable tabulate(const Mesh& mesh, TableKind kind,
+                    const std::function<IndexList(Coordinates)>& list_of) {
+  const Coordinates sizes{mesh.size_of("pp"), mesh.size_of("cp"), mesh.size_of("cp_heads"),
+                          tensor_parallel_ranks(mesh)};
+  Coordinates kept{1, 1, 1, 1};
+  for_each(sizes, [&](Coordinates at) {
+    const IndexList list = list_of(at);
+    const auto differs = [&](int Coordinates::*axis) {
+      Coordinates first = at;
+      first.*axis = 0;
+      if (at.*axis > 0 && list != list_of(first)) kept.*axis = sizes.*axis;
+    };
+    differs(&Coordinates::pp);
+    differs(&Coordinates::cp);
+    differs(&Coordinates::heads);
+    differs(&Coordinates::tp);
+  });
   IndexTable table;
   table.kind = kind;
   if (kept.pp > 1) table.dims.push_back(mesh.index_of("pp"));
   if (kept.cp > 1) table.dims.push_back(mesh.index_of("cp"));
+  if (kept.heads > 1) table.dims.push_back(mesh.index_of("cp_heads"));
   for (const char* dim : {"tp", "kv_replicate"}) {
     if (kept.tp > 1 && mesh.size_of(dim) > 1) table.dims.push_back(mesh.index_of(dim));
   }
-  for (int pp = 0; pp < kept.pp; ++pp) {
-    for (int cp = 0; cp < kept.cp; ++cp) {
-      for (int tp = 0; tp < kept.tp; ++tp) table.lists.push_back(list_of({pp, cp, tp}));
-    }
-  }
+  for_each(kept, [&](Coordinates at) { table.lists.push_back(list_of(at)); });
   return table;
 }
 
@@ -108,7 +120,8 @@ void input(Draft& draft) {
   const std::int64_t own = s.own_seq_len();
   /// The positions in their sequences of tokens [first, first + count) of a rank's rows, which are
   /// counted one row after the other.
-  const auto positions = [&](int cp, std::int64_t first, std::int64_t count) {
+  const auto positions = [&](Coordinates at, std::int64_t first, std::int64_t count) {
+    const int cp = at.cp * mesh.size_of("cp_heads") + at.heads;
     IndexList list;
     for (std::int64_t i = first, next = i; i < first + count; i = next) {
       // Positions follow each other inside a half of a row.
@@ -120,7 +133,7 @@ void input(Draft& draft) {
     return list;
   };
   if (s.strategy.context_parallel_degree > 1) {
-    add(TableKind::Order, [&](Coordinates at) { return positions(at.cp, 0, own); });
+    add(TableKind::Order, [&](Coordinates at) { return positions(at, 0, own); });
   }
   // The vocabulary is divided over the ranks of "tp", or of "pp" and "tp".
   const bool over_stages = s.strategy.vocabulary_stages() > 1;
@@ -136,17 +149,22 @@ void input(Draft& draft) {
     // The copy brings all rows, or the rank's share of them. Rows repeat, and so does the list.
     const bool shared = *elements < s.microbatch_size() * own;
     add(TableKind::Positions, [&](Coordinates at) {
-      return positions(at.cp, shared ? at.tp * *elements : 0, std::min(*elements, own));
+      return positions(at, shared ? at.tp * *elements : 0, std::min(*elements, own));
     });
   }
-  if (const auto elements = elements_of(draft, HostData::Starts)) {
-    const auto parts = static_cast<int>(*elements) / 2 - 1;
+  if (elements_of(draft, HostData::Starts)) {
+    const int parts = s.strategy.key_ranks();
     add(TableKind::Starts, [&](Coordinates at) {
       IndexList list;
-      for (int p = -1; p < parts; ++p) {  // the rank's own pieces come first
-        for (const int piece : {0, 1}) {
-          append(list, one(s.position(p < 0 ? at.cp : p, piece * (own / 2))));
-        }
+      const auto starts_of = [&](int part) {
+        for (const int piece : {0, 1}) append(list, one(s.piece_start(part, piece)));
+      };
+      // Of keys that are gathered, the rank's own pieces come first, then those of all. Of keys
+      // that are passed on, it is the rank's own and those of the rank that is so many before it.
+      if (s.strategy.gathers_keys()) starts_of(at.cp);
+      for (int p = 0; p < parts; ++p) {
+        if (s.strategy.passes_keys()) starts_of(at.cp);
+        starts_of(s.strategy.passes_keys() ? (at.cp + parts - p) % parts : p);
       }
       return list;
     });

@@ -16,11 +16,18 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
                       ErrorKind::Unsupported);
   }
   const std::string tokens = "seq_len=" + std::to_string(s.training.seq_len);
-  if (s.strategy.gathers_keys()) {
-    if (s.training.seq_len % (2 * std::int64_t{cp}) == 0) return;
-    return faults.add(key, "twice " + degree + " does not divide " + tokens +
-                               ": with context_parallel_method=allgather every rank holds one "
-                               "piece from the front and one from the back, to have as many "
+  const int heads = s.strategy.head_ranks(), parts = s.strategy.key_ranks();
+  const std::string sharers = "context_parallel_ulysses_degree=" +
+                              std::to_string(s.strategy.context_parallel_ulysses_degree);
+  if (heads < 1 || cp % heads != 0) {
+    return faults.add("parallelism.context_parallel_ulysses_degree",
+                      sharers + " does not divide " + degree);
+  }
+  if (parts > 1 && s.training.seq_len % (2 * std::int64_t{parts}) != 0) {
+    return faults.add(key, "twice " + (heads > 1 ? degree + " / " + sharers : degree) +
+                               " does not divide " + tokens +
+                               ": with context_parallel_method=allgather or ring every rank holds "
+                               "one piece from the front and one from the back, to have as many "
                                "earlier tokens as the others");
   }
   if (s.training.seq_len % cp != 0) {
@@ -28,19 +35,21 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
                         ": every rank holds as many tokens of a sequence");
   }
   const int tp = s.strategy.tensor_parallel_degree;
+  if (heads == 1) return;
+  const std::string exchanging = parts > 1 ? sharers : degree;
   const auto divides = [&](const char* what, std::int64_t value) {
-    if (value % tp != 0 || value / tp % cp == 0) return;  // the first has its own message
-    faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) +
+    if (value % tp != 0 || value / tp % heads == 0) return;  // the first has its own message
+    faults.add(key, exchanging + " does not divide " + what + "=" + std::to_string(value) +
                         (tp > 1 ? " / tensor_parallel_degree=" + std::to_string(tp) : "") +
                         ": every rank attends with as many heads; "
-                        "context_parallel_method=allgather divides none");
+                        "context_parallel_method=allgather and ring divide none");
   };
   divides("heads", m.heads);
   if (s.kv_replicas() > 1) {
-    return faults.add(
-        key, degree + ": a tensor-parallel rank has one of kv_heads=" + std::to_string(m.kv_heads) +
-                 ", which context_parallel_method=ulysses cannot divide; "
-                 "context_parallel_method=allgather divides none");
+    return faults.add(key, exchanging + ": a tensor-parallel rank has one of kv_heads=" +
+                               std::to_string(m.kv_heads) +
+                               ", which cannot be exchanged for tokens; "
+                               "context_parallel_method=allgather and ring divide none");
   }
   if (m.kv_heads != m.heads) divides("kv_heads", m.kv_heads);
 }

@@ -9,6 +9,16 @@ namespace lockstep {
 void validate_experts(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   faults.require(m.experts >= 0, "model.experts", "must not be negative (0: a dense model)");
+  faults.require(m.shared_expert_hidden >= 0, "model.shared_expert_hidden",
+                 "must not be negative (0: no shared expert)");
+  if (m.experts < 1 && m.shared_expert_hidden > 0) {
+    faults.add("model.shared_expert_hidden",
+               "a shared expert stands beside others, and the model has none (model.experts)");
+  }
+  if (m.shared_expert_gate && m.shared_expert_hidden < 1) {
+    faults.add("model.shared_expert_gate",
+               "gates the shared expert, and there is none (model.shared_expert_hidden)");
+  }
   if (m.experts < 1) return;
   if (m.experts > kMostExperts) {
     return faults.add("model.experts", "a block has at most " + std::to_string(kMostExperts) +

@@ -34,6 +34,10 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
   }
   divides("ffn_hidden", m.ffn_hidden,
           "every rank holds as many features of the feed-forward layer");
+  if (m.shared_expert_hidden > 0) {
+    divides("shared_expert_hidden", m.shared_expert_hidden,
+            "every rank holds as many features of the shared expert");
+  }
   const int microbatches = s.strategy.pipeline_parallel_microbatches;
   if (!s.strategy.enable_sequence_parallel || microbatches < 1) return;
   const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();

@@ -31,22 +31,16 @@ void validate_versions(const Scenario& s, Faults& faults) {
                    " updates each stage by itself, so the global norm that max_norm clips is not "
                    "known: set max_norm = 0");
   }
-  if (p.context_parallel_degree > 1) {
-    faults.add("parallelism.context_parallel_degree",
-               name + " with context parallelism is not built", ErrorKind::Unsupported);
-  } else if (p.state_shards() > 1) {
-    faults.add("parallelism.data_parallel_shard_degree",
-               name +
-                   " keeps whole versions of the weights, which shards do not have: replicate "
-                   "its stages (data_parallel_replicate_degree)");
+  if (p.state_shards() > 1) {
+    const bool context = p.data_parallel_shard_degree == 1;
+    faults.add(context ? "parallelism.zero_stage" : "parallelism.data_parallel_shard_degree",
+               name + " keeps whole versions of the weights, which shards do not have: " +
+                   (context ? "the ranks of context_parallel_degree share none with zero_stage = 0"
+                            : "replicate its stages (data_parallel_replicate_degree)"));
   }
   if (s.model.is_vision()) {
     faults.add("parallelism.pipeline_parallel_schedule",
                name + " with running statistics is not built", ErrorKind::Unsupported);
-  }
-  if (p.tensor_parallel_degree > 1) {
-    faults.add("parallelism.tensor_parallel_degree", name + " with tensor parallelism is not built",
-               ErrorKind::Unsupported);
   }
   if (p.offload != Offload::None) {
     faults.add("parallelism.offload", name + " with offload is not built", ErrorKind::Unsupported);

@@ -183,10 +183,15 @@ void add_inside_layers(FieldList& f) {
             "Ranks that divide the tokens of every sequence.", degrees(64),
             [](const Scenario& s) { return text(s.strategy.context_parallel_degree); });
   f.names("Attention", "parallelism.context_parallel_method",
-          "What context-parallel ranks do about attention: exchange tokens for heads (ulysses), or "
-          "gather keys and values (allgather).",
+          "What context-parallel ranks do about attention: exchange tokens for heads (ulysses), "
+          "gather keys and values (allgather), or pass them on from rank to rank (ring).",
           names_of<ContextParallelMethod>(),
           [](const Scenario& s) { return name_of(s.strategy.context_parallel_method); });
+  f.numbers("Heads of it", "parallelism.context_parallel_ulysses_degree",
+            "Of the context-parallel ranks that gather keys or pass them on, neighbours that "
+            "exchange tokens for heads.",
+            degrees(64),
+            [](const Scenario& s) { return text(s.strategy.context_parallel_ulysses_degree); });
   f.numbers("Expert", "parallelism.expert_parallel_degree",
             "Of the shards, ranks that divide the experts of a mixture, with all-to-alls around "
             "them.",

@@ -19,7 +19,7 @@ double bus_factor(const std::string& kind, int ranks) {
   const double n = ranks;
   if (kind == "all_reduce") return 2 * (n - 1) / n;
   if (kind == "all_gather" || kind == "reduce_scatter" || kind == "all_to_all") return (n - 1) / n;
-  if (kind == "broadcast" || kind == "reduce") return 1;
+  if (kind == "broadcast" || kind == "reduce" || kind == "rotate") return 1;
   return 0;
 }
 

@@ -40,7 +40,7 @@ constexpr std::array<Names, kNumLooks> kNames = {{
     {"host", "H", "host"},
 }};
 
-/// Kinds that occur in traces from elsewhere only.
+/// Kinds that occur in traces from elsewhere only, and rotations, which are messages of all.
 constexpr std::pair<std::string_view, Look> kForeign[] = {
     {"memcpy", Look::Copy},
     {"memset", Look::Copy},
@@ -51,6 +51,7 @@ constexpr std::pair<std::string_view, Look> kForeign[] = {
     {"scatter", Look::OtherTransfer},
     {"barrier", Look::OtherTransfer},
     {"send_recv", Look::OtherTransfer},
+    {"rotate", Look::OtherTransfer},
 };
 
 const Names& names(Look look) { return kNames[to_size(look)]; }

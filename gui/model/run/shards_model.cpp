@@ -24,10 +24,13 @@ void place_data(const Program& program, RankStates& states) {
   const auto parts = static_cast<double>(size_over(program.mesh, over));
   const double at = position_over(program.mesh, over, states.rank);
   states.batch = {at / parts, (at + 1) / parts};
-  const int context = program.mesh.index_of("cp");
-  if (context < 0) return;
-  const double rows = program.mesh.dims[context].size;
-  const double row = program.mesh.coordinate(states.rank, context);
+  std::vector<int> context;
+  for (const char* axis : {"cp", "cp_heads"}) {
+    if (program.mesh.index_of(axis) >= 0) context.push_back(program.mesh.index_of(axis));
+  }
+  if (context.empty()) return;
+  const auto rows = static_cast<double>(size_over(program.mesh, context));
+  const double row = position_over(program.mesh, context, states.rank);
   states.tokens = {row / rows, (row + 1) / rows};
 }
 
@@ -40,6 +43,7 @@ std::string purpose_of(const Program& program, const Op& op) {
   const bool sum = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
   if (op.stream == Stream::Layer || op.stream == Stream::Stages) {
     if (sum) return "partial sums of " + ranks + " ranks";
+    if (op.kind == OpKind::Rotate) return "keys passed on by " + ranks + " ranks";
     return op.kind == OpKind::AllToAll ? "tokens exchanged by " + ranks + " ranks"
                                        : "rows of " + ranks + " ranks";
   }

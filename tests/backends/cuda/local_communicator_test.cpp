@@ -176,6 +176,18 @@ TEST_CASE("collectives of logical ranks give the sums in rank order and the righ
         }
       }
       {
+        const Program program = collective_program(ranks, OpKind::Rotate, {full, full});
+        Ranks world(program, random());
+        for (Rank r = 0; r < ranks; ++r) {
+          std::copy(values[r].begin(), values[r].end(), world.data<float>(r, first));
+        }
+        world.run_all(random);
+        for (Rank r = 0; r < ranks; ++r) {
+          const auto& before = values[(r + ranks - 1) % ranks];
+          CHECK(std::equal(before.begin(), before.end(), world.data<float>(r, second)));
+        }
+      }
+      {
         const Program program = collective_program(ranks, OpKind::Broadcast, {full});
         Ranks world(program, random());
         for (Rank r = 0; r < ranks; ++r) {

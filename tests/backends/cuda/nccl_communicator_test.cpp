@@ -152,6 +152,7 @@ TEST_CASE("members call the same collectives in the same order, with the element
   builder.op(OpKind::ReduceScatter, Stream::Reduce, 0, {full, part});
   builder.op(OpKind::Broadcast, Stream::Layer, 0, {part});
   builder.op(OpKind::AllToAll, Stream::Layer, 0, {full, other});
+  builder.op(OpKind::Rotate, Stream::Layer, 0, {full, other});
   program.roles.push_back(builder.finish({0, 1}));
   FakeNccl nccl;
   nccl.moves = false;
@@ -191,7 +192,9 @@ TEST_CASE("members call the same collectives in the same order, with the element
                                                "send 6 peer 0 grouped",
                                                "receive 6 peer 0 grouped",
                                                "send 6 peer 1 grouped",
-                                               "receive 6 peer 1 grouped"};
+                                               "receive 6 peer 1 grouped",
+                                               "send 12" + peer,
+                                               "receive 12" + peer};
     CHECK(nccl.comms[own]->calls == expected);
   }
 }

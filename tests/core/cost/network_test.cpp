@@ -17,6 +17,8 @@ TEST_CASE("ring collectives take (n-1) steps, all-reduce twice as many", "[core]
     CHECK(ring_time(OpKind::AllGather, size, n, link).total().v == Approx((n - 1) * step));
     CHECK(ring_time(OpKind::ReduceScatter, size, n, link).total().v == Approx((n - 1) * step));
     CHECK(ring_time(OpKind::AllToAll, size, n, link).total().v == Approx((n - 1) * step));
+    const double message = n > 1 ? p2p_time(size, link).total().v : 0;
+    CHECK(ring_time(OpKind::Rotate, size, n, link).total().v == message);
     CHECK(ring_time(OpKind::AllReduce, size, n, link).total().v == Approx(2 * (n - 1) * step));
   }
   CHECK(ring_time(OpKind::Broadcast, size, 5, link).total().v ==

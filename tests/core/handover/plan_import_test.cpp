@@ -292,6 +292,35 @@ TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[co
   CHECK(broken.error().where->line == 3);
 }
 
+TEST_CASE("zeros and numbers out of range are refused by name, not computed with",
+          "[core][handover]") {
+  const auto refused = [](Trainer trainer, const std::string& text) {
+    const Result<PlanImport> plan = import_plan(trainer, text, "plan", {.model = "gpt-1.3b"});
+    INFO(text);
+    REQUIRE(plan.ok());
+    CHECK(!parse_scenario(plan->text, "a.toml", {}).ok());
+  };
+  for (const char* value : {"0", "-3", "1e300", "1000000000000000"}) {
+    const std::string v(value);
+    for (const char* name : {"tensor-model-parallel-size", "pipeline-model-parallel-size",
+                             "micro-batch-size", "context-parallel-size", "global-batch-size"}) {
+      refused(Trainer::Megatron, "--num-layers 4 --" + std::string(name) + " " + v +
+                                     " --num-layers-per-virtual-pipeline-stage 1");
+    }
+    const std::string pipelined = "[parallelism]\npipeline_parallel_schedule = \"ZBVZeroBubble\"\n";
+    refused(Trainer::Torchtitan, pipelined + "pipeline_parallel_degree = " + v + "\n");
+    refused(Trainer::Torchtitan, pipelined + "tensor_parallel_degree = " + v + "\n");
+    refused(Trainer::DeepSpeed,
+            "{\"train_batch_size\": 8, \"gradient_accumulation_steps\": 1, "
+            "\"train_micro_batch_size_per_gpu\": " +
+                v + "}");
+  }
+  CHECK(imported(Trainer::Megatron,
+                 "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+                 "--make-vocab-size-divisible-by 0")
+            .lost.size() > 0);
+}
+
 TEST_CASE("a trainer's file is recognized, and a scenario is not taken for one",
           "[core][handover]") {
   CHECK(recognize_plan("{\"zero_optimization\": {}}", "x.json") == Trainer::DeepSpeed);

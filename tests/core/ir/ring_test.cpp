@@ -25,6 +25,7 @@ TEST_CASE("a member of a ring sends what its steps add up to", "[core][ir]") {
     CHECK(ring_bytes(OpKind::AllToAll, full, n).v == (n - 1) * 1000);  // all but its own part
     // All members but the last pass the whole on.
     CHECK(n * ring_bytes(OpKind::Broadcast, full, n).v == (n - 1) * full.v);
+    CHECK(ring_bytes(OpKind::Rotate, full, n).v == (n == 1 ? 0 : full.v));  // all that it has
     CHECK(ring_bytes(OpKind::Call, full, n).v == 0);
   }
 }

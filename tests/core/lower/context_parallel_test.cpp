@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/ir/ring.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 
@@ -103,6 +104,88 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "a block passes keys and values on P - 1 times forward, and with their gradients backward",
+    "[core][lower]") {
+  for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int cp : {2, 3, 6}) {
+      for (const std::int64_t kv_heads : {1, 4, 12}) {  // none need divide
+        const Scenario s = divided(architecture, cp, kv_heads, 1, {}, Method::Ring);
+        INFO(cp << " ranks, " << kv_heads << " key heads");
+        const Program program = lowered(s);
+        const std::int64_t own = std::int64_t{s.microbatch_size()} * s.own_seq_len();
+        const std::int64_t keys = own * 2 * kv_heads * 2 * 4;  // bytes, of one rank
+        Exchanges once, twice;
+        for (int turn = 1; turn < cp; ++turn) {
+          once.emplace(OpKind::Rotate, keys);
+          twice.emplace(OpKind::Rotate, keys);
+          twice.emplace(OpKind::Rotate, keys);
+        }
+        for (int block = 1; block <= s.model.layers; ++block) {
+          CHECK(exchanges(program, Phase::F, block) == once);
+          CHECK(exchanges(program, Phase::B, block) == twice);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that passes keys on holds those of two ranks at a time", "[core][lower]") {
+  // Memory of a gather grows with the ranks, that of a ring does not: with P ranks of N tokens each
+  // of these holds keys and values of 2 N tokens, not P N.
+  Scenario s = divided(Architecture::Llama, 6, 12, 1, {}, Method::Ring);
+  s.training.seq_len = 12 * 64;  // so that activations outweigh the rest
+  const auto most = [&](Method method) {
+    s.strategy.context_parallel_method = method;
+    const Program program = lowered(s);
+    const Role& role = program.roles[0];
+    std::int64_t most = 0;
+    for (const OpId op : role.ops.ids()) {
+      std::int64_t alive = 0;
+      for (const Buffer& b : role.buffers) {
+        const bool keys = b.name >= 0 && program.names[b.name].starts_with("keys.");
+        if (keys && b.first <= op && op <= b.last) alive += b.bytes.v;
+      }
+      most = std::max(most, alive);
+    }
+    return most;
+  };
+  const std::int64_t keys = std::int64_t{s.microbatch_size()} * s.own_seq_len() * 2 * 24 * 4;
+  CHECK(most(Method::AllGather) == 6 * keys);
+  CHECK(most(Method::Ring) <= 2 * keys);
+}
+
+TEST_CASE("a ring may have hundreds of ranks", "[core][lower]") {
+  Scenario s = divided(Architecture::Llama, 300, 1, 1, {}, Method::Ring);
+  s.training.seq_len = 600;
+  s.model.layers = 1;
+  s.cluster.ranks_per_device = 300;
+  CHECK(exchanges(lowered(s), Phase::B, 1).size() == 2 * 299);
+}
+
+TEST_CASE("neighbours exchange heads, and pass keys on between groups of them", "[core][lower]") {
+  for (const auto& [heads, parts] : {std::pair(2, 3), {3, 2}, {2, 2}, {3, 1}, {1, 3}}) {
+    Scenario s = divided(Architecture::Llama, heads * parts, 12, 1, {}, Method::Ring);
+    s.strategy.context_parallel_ulysses_degree = heads;
+    INFO(heads << " by heads, " << parts << " parts");
+    const Program program = lowered(s);
+    CHECK(program.mesh.size_of("cp") * program.mesh.size_of("cp_heads") == heads * parts);
+    const std::int64_t own = std::int64_t{s.microbatch_size()} * s.own_seq_len();
+    const std::int64_t width = own * 24 * 4;  // bytes of one of queries, keys, values
+    Bytes sent;
+    for (const Op& op : program.roles[0].ops) {
+      if (!is_collective(op.kind) || op.phase != Phase::F || op.layer != 1) continue;
+      const Group& group = program.group(op.group());
+      sent += ring_bytes(op.kind, payload_bytes(program, program.roles[0], op),
+                         group_size(program.mesh, group));
+      CHECK(group_size(program.mesh, group) == (op.kind == OpKind::Rotate ? parts : heads));
+    }
+    // (h - 1) / h of four tensors change hands, and keys and values go past r - 1 ranks: after the
+    // exchange a rank has h times the tokens of 1 / h of the heads, so as many bytes as before.
+    CHECK(sent.v == 4 * width * (heads - 1) / heads + 2 * width * (parts - 1));
+  }
+}
+
 TEST_CASE("pieces from both ends of a sequence give every rank as many earlier tokens",
           "[core][lower]") {
   for (const int cp : {2, 3, 6}) {
@@ -140,7 +223,10 @@ TEST_CASE("ranks of one sequence divide its arithmetic and its activations evenl
                                      {4, Method::Ulysses},
                                      {2, Method::AllGather},
                                      {3, Method::AllGather},
-                                     {6, Method::AllGather}}) {
+                                     {6, Method::AllGather},
+                                     {2, Method::Ring},
+                                     {3, Method::Ring},
+                                     {6, Method::Ring}}) {
       INFO(cp);
       const Program program = lowered(divided(architecture, cp, 12, 1, {}, method));
       CHECK(cp * heavy_flops(program) == Approx(heavy_flops(whole)).epsilon(1e-12));

@@ -92,6 +92,31 @@ TEST_CASE("the model of Mixtral 8x7B counts 46.7 B parameters and 12.9 B active 
   CHECK(cost - model.forward_flops().v == Approx(networks * (24 - 16)));
 }
 
+TEST_CASE("the model of Qwen1.5-MoE-A2.7B counts 14.3 B parameters and 2.7 B active ones",
+          "[core][model]") {
+  ModelSpec spec;
+  spec.architecture = Architecture::Llama;
+  spec.layers = 24;
+  spec.hidden = 2048;
+  spec.heads = spec.kv_heads = 16;
+  spec.head_dim = 128;
+  spec.ffn_hidden = 1408;
+  spec.vocab = 151936;
+  spec.qkv_bias = true;
+  spec.experts = 60;
+  spec.experts_per_token = 4;
+  const auto count = [&] { return build_transformer(spec, shape(1, 64)).parameter_count(); };
+  const std::int64_t without = count();
+  spec.shared_expert_hidden = 5632;
+  const std::int64_t ungated = count();
+  CHECK(ungated - without == std::int64_t{24} * 3 * 2048 * 5632);  // gate, up and down projection
+  spec.shared_expert_gate = true;
+  CHECK(count() - ungated == 24 * 2048);
+  const Model model = build_transformer(spec, shape(1, 64));
+  CHECK(model.parameter_count() == 14'315'784'192);  // as Hugging Face counts them
+  CHECK(model.active_parameter_count(spec) == 2'689'173'504);
+}
+
 TEST_CASE("blocks with experts and without share functions with their like", "[core][model]") {
   ModelSpec spec = mixture(Architecture::Gpt2, 4);
   spec.expert_period = 2;

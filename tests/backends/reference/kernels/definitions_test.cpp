@@ -156,9 +156,58 @@ TEST_CASE("gradients of attention are its slopes, keys gathered or not", "[backe
       {K::AttentionBackward, all.dims, {all.in[0], saved[0], saved[1], dy, all.in[1], all.in[2]}});
   check_input(all, 0, dy, back[0]);
   check_input(all, 1, dy, back[1]);
+  // Keys that come by one rank after the other: its own, then the other's, which are all later than
+  // its first piece of queries.
+  const auto part = [&](std::size_t p) {
+    const std::size_t n = all.in[1].size() / 2;
+    return Values(all.in[1].begin() + static_cast<std::ptrdiff_t>(p * n),
+                  all.in[1].begin() + static_cast<std::ptrdiff_t>((p + 1) * n));
+  };
+  const Values front = {0, 9, 0, 9}, other = {0, 9, 3, 6};
+  const Call gathered{
+      K::AttentionForward, {2, 6, 4, 2, 3, 2}, {all.in[0], all.in[1], {0, 9, 0, 9, 3, 6}}};
+  const auto wanted = run(gathered);
+  Call turn{K::AttentionForward, {2, 6, 4, 2, 3, 1}, {all.in[0], part(0), front}};
+  const auto first = run(turn);
+  turn.in = {all.in[0], part(1), other};
+  turn.out = first;
+  turn.accumulate = true;
+  const auto both = run(turn);
+  for (const std::size_t i : {0, 1}) {
+    for (std::size_t k = 0; k < wanted[i].size(); ++k) {
+      CHECK(both[i][k] == Approx(wanted[i][k]).epsilon(1e-13));
+    }
+  }
+  const auto d_wanted = run({K::AttentionBackward,
+                             gathered.dims,
+                             {all.in[0], wanted[0], wanted[1], dy, all.in[1], gathered.in[2]}});
+  Call d_turn{
+      K::AttentionBackward, turn.dims, {all.in[0], wanted[0], wanted[1], dy, part(0), front}};
+  const auto d_first = run(d_turn);
+  d_turn.in[4] = part(1);
+  d_turn.in[5] = other;
+  d_turn.out = {d_first[0]};
+  d_turn.accumulate = true;
+  const auto d_both = run(d_turn);
+  for (std::size_t k = 0; k < d_wanted[0].size(); ++k) {
+    CHECK(d_both[0][k] == Approx(d_wanted[0][k]).epsilon(1e-12).margin(1e-13));
+  }
+  for (std::size_t k = 0; k < d_first[1].size(); ++k) {
+    CHECK(d_first[1][k] == Approx(d_wanted[1][k]).epsilon(1e-12).margin(1e-13));
+    CHECK(d_both[1][k] == Approx(d_wanted[1][d_first[1].size() + k]).epsilon(1e-12).margin(1e-13));
+  }
   // The first token sees itself alone: its output is its value.
   const Values qkv = {0.3, 0.7, 5, -1, 2, 9};
   CHECK(run({K::AttentionForward, {1, 2, 1, 1, 1, 0}, {qkv}})[0][0] == 5);
+}
+
+TEST_CASE("gradients of a gate are its slopes", "[backends][reference]") {
+  const Values dy = random(4 * 6);
+  const Call gate{K::GateForward, {4, 6}, {random(4 * 6, 2), random(4, 3), random(4 * 6)}};
+  const auto d = run({K::GateBackward, {4, 6}, {dy, gate.in[0], gate.in[1]}});
+  check_input(gate, 0, dy, d[0]);
+  check_input(gate, 1, dy, d[1]);
+  CHECK(run({K::GateForward, {1, 2}, {{4, 6}, {0}, {1, 1}}})[0] == Values{3, 4});  // half open
 }
 
 TEST_CASE("a rotation turns pairs by their angle, and back", "[backends][reference]") {

@@ -72,6 +72,13 @@ TEST_CASE("ranks that divide a sequence in balanced pairs see its lower triangle
     const std::array<std::int64_t, kMaxDims> dims = {kBatch, kSeq / ranks, kHeads,
                                                      3,      kHeadDim,     parts};
     CHECK(double(ranks) * flops(KernelKind::AttentionForward, dims) == whole);
+    // Keys that come by one rank after the other: its own, then those of each other rank.
+    const std::array<std::int64_t, kMaxDims> one = {kBatch, kSeq / ranks, kHeads, 3, kHeadDim, 1};
+    Kernel others = make_kernel(KernelKind::AttentionForward, one);
+    others.accumulate = true;
+    CHECK(double(ranks) * (flops(KernelKind::AttentionForward, one) +
+                           double(ranks - 1) * work(others).flops.v) ==
+          whole);
     // Scores again, and gradients of the weights, of v, of q and of k.
     CHECK(double(ranks) * flops(KernelKind::AttentionBackward, dims) == 2.5 * whole);
   }

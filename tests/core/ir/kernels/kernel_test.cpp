@@ -245,6 +245,8 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::RouteBalance, {9, 4}, {36, 36, 4, 1}, {36}},
       {KernelKind::CombineForward, {9, 5, 2, 12}, {60, 18, 18, 45}, {45}},
       {KernelKind::CombineBackward, {9, 5, 2, 12}, {45, 60, 18, 18}, {60, 18}},
+      {KernelKind::GateForward, {9, 5}, {45, 9, 45}, {45}},
+      {KernelKind::GateBackward, {9, 5}, {45, 45, 9}, {45, 9}},
       {KernelKind::Delay, {}, {}, {}},
   };
   for (const Row& row : rows) {

@@ -88,6 +88,33 @@ TEST_CASE(
   CHECK(o.out[1] == Along::Partial);
 }
 
+TEST_CASE("queries meet the keys that are passed on of every rank once, in turn", "[core][ir]") {
+  constexpr int kRanks = 3;
+  Kernel attention = kernel_of(KernelKind::AttentionForward, false);
+  const auto meets = [&](bool accumulate, Along keys, Along before) {
+    attention.accumulate = accumulate;
+    AxisOperands o;
+    o.ranks = kRanks;
+    o.in = {Along::Tokens, keys, Along::Tokens};
+    o.out = {before, before};
+    return place(attention, o) && o.out[0] == o.out[1] ? o.out[0] : Along::Nothing;
+  };
+  Along result = meets(false, Along::Tokens, Along::Nothing);
+  for (int turn = 1; turn < kRanks; ++turn) {
+    CHECK(result != Along::Tokens);  // which nothing else reads
+    CHECK(meets(true, passed(turn - 1, kRanks), result) == Along::Nothing);  // met before
+    CHECK(meets(true, passed(turn + 1, kRanks), result) == Along::Nothing);  // one left out
+    CHECK(meets(false, passed(turn, kRanks), Along::Nothing) ==
+          Along::Nothing);  // not its own first
+    result = meets(true, passed(turn, kRanks), result);
+  }
+  CHECK(result == Along::Tokens);
+  CHECK(passed(kRanks, kRanks) == Along::Tokens);  // home again
+  AxisOperands o;
+  o.in = {passed(1, kRanks), passed(2, kRanks)};
+  CHECK_FALSE(place(kernel_of(KernelKind::Add, false), o));  // gradients of two ranks' keys
+}
+
 TEST_CASE("rows return from experts as they were sent, and are no heads", "[core][ir]") {
   AxisOperands o;
   o.in = {Along::Own, Along::Tokens};  // into places

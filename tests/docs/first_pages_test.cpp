@@ -1,0 +1,130 @@
+// Tests of the pages that a newcomer reads first: their commands run, their errors are what the
+// program says, their figures are the simulator's, and the index has every page.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "core/schedule/schedules.hpp"
+#include "tests/catch.hpp"
+#include "tests/cli/command_line.hpp"
+#include "tests/docs/page_commands.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = LOCKSTEP_SOURCE_DIR;
+
+std::string page(const std::string& name) { return read_bytes((kRoot / "docs" / name).string()); }
+
+TEST_CASE("the commands of docs/first-ten-minutes.md run", "[docs]") {
+  const TemporaryFolder folder;
+  const lockstep::test::WorkingFolder here(folder.path);
+  fs::copy(kRoot / "scenarios", "scenarios", fs::copy_options::recursive);
+  for (const char* name : {"docs", "core"}) fs::create_directory_symlink(kRoot / name, name);
+  fs::copy_file(kRoot / "ARCHITECTURE.md", "ARCHITECTURE.md");
+  const std::string text = page("first-ten-minutes.md");
+  std::string scenario;
+  for (const std::string& line : lockstep::test::lines_in_blocks(text, "toml mine")) {
+    scenario += line + "\n";
+  }
+  write_bytes("mine.toml", scenario);
+  const auto commands = lockstep::test::commands_of(text);
+  REQUIRE(commands.size() == 14);
+  for (const auto& command : commands) {
+    const auto outcome = lockstep::test::lockstep(command);
+    INFO(command.front() << " " << command[1] << ": " << outcome.err);
+    // A scenario that expects 1F1B's 33 s says so of another schedule.
+    const bool other = std::find(command.begin(), command.end(),
+                                 "parallelism.pipeline_parallel_schedule=ZB-H1") != command.end();
+    REQUIRE(outcome.exit_code == (other ? 5 : 0));
+  }
+  CHECK(fs::file_size("zb-h1.svg") > 1000);
+  CHECK(fs::exists("best-torchtitan.toml"));
+}
+
+TEST_CASE("every error of docs/troubleshooting.md is what the program says of its file", "[docs]") {
+  const TemporaryFolder folder;
+  const lockstep::test::WorkingFolder here(folder.path);
+  std::istringstream text(page("troubleshooting.md"));
+  std::string scenario, line;
+  bool inside = false;
+  int tried = 0;
+  while (std::getline(text, line)) {
+    if (line.starts_with("```")) {
+      inside = line == "```toml";
+      if (inside) scenario.clear();
+    } else if (inside) {
+      scenario += line + "\n";
+    } else if (line.starts_with("*says* `")) {
+      const std::string words = line.substr(8, line.find('`', 8) - 8);
+      write_bytes("troubleshooting.toml", scenario);
+      const auto said = lockstep::test::lockstep({"run", "troubleshooting.toml", "--backend",
+                                                  words.starts_with("tokens") ? "cpu" : "sim"});
+      INFO(scenario << said.err);
+      CHECK_THAT(said.err, ContainsSubstring(words));
+      CHECK(said.exit_code == (words == "too little" ? 3 : 2));
+      ++tried;
+    }
+  }
+  CHECK(tried == 9);
+}
+
+TEST_CASE("docs/troubleshooting.md has the exit codes of the manual page", "[docs]") {
+  const std::string manual = lockstep::test::lockstep({"man"}).out;
+  const std::string text = page("troubleshooting.md");
+  const std::regex row(R"(\n\| (\d+) \| ([^|]+) \|)");
+  std::set<std::string> codes;
+  for (std::sregex_iterator i(text.begin(), text.end(), row), end; i != end; ++i) {
+    const std::string meaning = std::regex_replace(std::string((*i)[2]), std::regex("-"), "\\-");
+    INFO(meaning);
+    CHECK_THAT(manual, ContainsSubstring(".B " + std::string((*i)[1]) + "\n" + meaning + "\n"));
+    codes.insert((*i)[1]);
+  }
+  const std::string statuses =
+      manual.substr(manual.find(".SH EXIT STATUS"),
+                    manual.find(".SH ENVIRONMENT") - manual.find(".SH EXIT STATUS"));
+  const std::regex status(R"(\.B (\d+)\n)");
+  CHECK(std::distance(std::sregex_iterator(statuses.begin(), statuses.end(), status),
+                      std::sregex_iterator()) == std::ptrdiff_t(codes.size()));
+}
+
+TEST_CASE("every schedule has a page, with the figures that the simulator says", "[docs]") {
+  const TemporaryFolder folder;
+  const lockstep::test::WorkingFolder here(kRoot);
+  const std::string index = page("schedules/README.md");
+  for (const auto& rules : lockstep::kSchedules) {
+    std::string name(rules.name);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    INFO(name);
+    CHECK_THAT(index, ContainsSubstring("(" + name + ".md)"));
+    const std::string text = page("schedules/" + name + ".md");
+    auto commands = lockstep::test::commands_of(text);
+    REQUIRE(commands.size() == 1);
+    const std::string picture = folder / "picture.svg";
+    commands.front().insert(commands.front().end(), {"--json", "--picture", picture});
+    const auto ran = lockstep::test::lockstep(commands.front());
+    CHECK((ran.exit_code == 0 || ran.exit_code == 5));  // 5: it expects 1F1B's time
+    const auto report = nlohmann::json::parse(ran.out);
+    std::ostringstream step, bubble;
+    step << "| step | " << report["step_time_s"].get<double>() << " s |";
+    bubble.precision(1);
+    bubble << "| bubble | " << std::fixed << 100 * report["bubble_fraction"].get<double>()
+           << " % |";
+    CHECK_THAT(text, ContainsSubstring(step.str()));
+    CHECK_THAT(text, ContainsSubstring(bubble.str()));
+    CHECK(read_bytes(picture) == page("images/schedules/" + name + ".svg"));
+  }
+}
+
+TEST_CASE("docs/README.md leads to every page", "[docs]") {
+  const std::string index = page("README.md");
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs")) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != ".md" || name == "README.md") continue;
+    CHECK_THAT(index, ContainsSubstring("(" + name + ")"));
+  }
+}
+
+}  // namespace
