@@ -18,6 +18,8 @@
 namespace lockstep::sim {
 namespace {
 
+/// So many streams do not fit into a core's cache.
+constexpr std::size_t kManyCells = 10'000;
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
 /// Runs ops until none is left, or until an island meets another.
@@ -97,7 +99,7 @@ class Engine {
       }
       if (heap_.empty() || (!arrived_.empty() && heap_.top().time > now_)) return {};
       const SimEvent event = heap_.pop();
-      prefetch_next();
+      if (cells_.size() >= kManyCells) prefetch_next();
       if (event.time < now_ || event.time > kEndOfTime) return too_long();
       const std::uint32_t c = event.key >> 1;
       if (event.key & 1u) {
