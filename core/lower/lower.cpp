@@ -25,7 +25,7 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
     }
   }
   stream(whole.program, whole.roles);
-  memory(whole.roles, whole.scenario.strategy.pipeline_parallel_p2p);
+  memory(whole.roles, whole.scenario.strategy);
   const std::vector<Error> faults = verify(whole.finished());
   if (faults.empty()) return {};
   return broken(pass.name, faults.front());

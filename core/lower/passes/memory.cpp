@@ -6,7 +6,10 @@
 // bytes would be used by the computation beside the transfer, which would have to wait for it; FSDP
 // keeps one input of a reduce-scatter for the same reason. What an exchange sends lives on until
 // the last receive of the exchange is posted: all its messages are posted together, so that none of
-// its receives may wait for one of its sends.
+// its receives may wait for one of its sends. Where all backward passes follow all forward passes
+// (GPipe, LoopedBFS) and ranks share a vocabulary, what is sent lives on to the end of the step: a
+// rank sends far ahead of its peer, and a collective of all ranks that took over the bytes would
+// wait for a receive that stands behind it there.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -37,8 +40,13 @@ void join(ByStream& newest, const ByStream& others) {
 
 class ArenaPlanner {
  public:
-  ArenaPlanner(Role& role, P2pPosting posting)
-      : role_(role), posting_(posting), stay_of_(role.buffers.size(), kNone) {}
+  ArenaPlanner(Role& role, const StrategySpec& strategy)
+      : role_(role),
+        posting_(strategy.pipeline_parallel_p2p),
+        keeps_sent_(strategy.vocabulary_stages() > 1 &&
+                    (strategy.pipeline_parallel_schedule == PipelineSchedule::GPipe ||
+                     strategy.pipeline_parallel_schedule == PipelineSchedule::LoopedBFS)),
+        stay_of_(role.buffers.size(), kNone) {}
 
   void run() {
     find_roots();
@@ -123,16 +131,19 @@ class ArenaPlanner {
       following = static_cast<std::int32_t>(i);
     }
     const IndexVector<OpId, OpId> receives = last_receives(role_, posting_);
+    const OpId end{static_cast<std::int32_t>(role_.ops.size()) - 1};
     for (const BufferId id : role_.buffers.ids()) {
       Buffer& buffer = role_.buffers[id];
       if (!buffer.last.valid()) continue;
-      const Stream last = role_.op(buffer.last).stream;
+      const OpId used_last = buffer.last;
+      const Stream last = role_.op(used_last).stream;
       const OpId receive = receives[buffer.last];
       if (last != Stream::Compute && last != Stream::Host) {
         const OpId later = next_on_stream[buffer.last];
         if (later.valid()) buffer.last = later;
       }
       buffer.last = std::max(buffer.last, receive);
+      if (keeps_sent_ && role_.op(used_last).kind == OpKind::Send) buffer.last = end;
     }
     expiries_ = temporaries_by(&Buffer::last, role_);
   }
@@ -181,6 +192,7 @@ class ArenaPlanner {
 
   Role& role_;
   const P2pPosting posting_;
+  const bool keeps_sent_;
   std::array<FreeList, 2> arenas_;         // the device's, and the host's
   std::vector<BufferId> roots_;            // of Role::args
   IndexVector<std::int32_t, Stay> stays_;  // of few buffers at a time, so that they stay in a cache
@@ -196,8 +208,8 @@ class ArenaPlanner {
 
 }  // namespace
 
-void memory(IndexVector<int, DraftRole>& roles, P2pPosting posting) {
-  for (DraftRole& out : roles) ArenaPlanner(out.role, posting).run();
+void memory(IndexVector<int, DraftRole>& roles, const StrategySpec& strategy) {
+  for (DraftRole& out : roles) ArenaPlanner(out.role, strategy).run();
 }
 
 }  // namespace lockstep

@@ -74,9 +74,7 @@ Result<void> offload_as_asked(Draft& draft) {
 
 void order_streams(Draft& draft) { stream(draft.program, draft.roles); }
 
-void plan_memory(Draft& draft) {
-  memory(draft.roles, draft.scenario.strategy.pipeline_parallel_p2p);
-}
+void plan_memory(Draft& draft) { memory(draft.roles, draft.scenario.strategy); }
 
 using V = Verifiable;
 

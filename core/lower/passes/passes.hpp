@@ -70,6 +70,6 @@ Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles,
 /// Finds what each op waits for on other streams, from what it reads and writes.
 void stream(const Program& program, IndexVector<int, DraftRole>& roles);
 /// Gives buffers their lifetimes and their places in the arenas.
-void memory(IndexVector<int, DraftRole>& roles, P2pPosting posting);
+void memory(IndexVector<int, DraftRole>& roles, const StrategySpec& strategy);
 
 }  // namespace lockstep

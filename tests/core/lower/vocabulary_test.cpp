@@ -96,6 +96,27 @@ TEST_CASE("a microbatch takes five collectives of all stages, whose bytes do not
   }
 }
 
+TEST_CASE("ranks that share a vocabulary never wait for each other's memory, however far one sends",
+          "[core][lower]") {
+  // lowered() verifies. Of these, GPipe once had 14 that hung: a collective took over the bytes of
+  // a message that the peer received after that collective.
+  for (const auto schedule :
+       {PipelineSchedule::GPipe, PipelineSchedule::OneFOneB, PipelineSchedule::LoopedBFS}) {
+    for (const int pp : {2, 3, 4, 5}) {
+      for (const int m : {1, 3, 7, 8, 9, 10, 11, 13, 16}) {
+        CAPTURE(static_cast<int>(schedule), pp, m);
+        Scenario s = test::tiny_scenario(Architecture::Llama, {1, 1, pp, m});
+        s.model.layers = 10;
+        s.strategy.pipeline_parallel_schedule = schedule;
+        if (schedule == PipelineSchedule::LoopedBFS)
+          s.strategy.pipeline_parallel_virtual_stages = 2;
+        s.strategy.vocabulary_parallel_pipeline = true;
+        CHECK(lowered(s).roles.size() == to_size(pp));
+      }
+    }
+  }
+}
+
 TEST_CASE("the gradient of a tied table is not summed over stages that hold parts of it",
           "[core][lower]") {
   Scenario s = divided(Architecture::Gpt2, 4);
