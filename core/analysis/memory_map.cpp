@@ -6,42 +6,16 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/ir/lifetimes.hpp"
 
 namespace lockstep {
-namespace {
-
-/// When a buffer is in use: from the begin of one op to the end of another.
-struct Use {
-  SpanIndex first = -1, last = -1;
-};
-
-/// By buffer, how long ops name it or a view of it. The program reserves its bytes for longer where
-/// a transfer uses it last, until the next of that stream begins; but what takes the bytes over
-/// waits for the transfer alone.
-IndexVector<BufferId, Use> uses_of(const StepGraph& step, const Role& role,
-                                   const StepGraph::Range& range) {
-  IndexVector<BufferId, BufferId> root(role.buffers.size());
-  for (const BufferId id : root.ids()) root[id] = role.root(id);
-  IndexVector<BufferId, Use> uses(role.buffers.size());
-  for (SpanIndex i = range.first; i < range.last; ++i) {
-    for (const BufferId argument : role.args_of(role.op(step[i].op))) {
-      Use& use = uses[root[argument]];
-      if (use.first < 0 || step[i].begin < step[use.first].begin) use.first = i;
-      if (use.last < 0 || step[i].end > step[use.last].end) use.last = i;
-    }
-  }
-  return uses;
-}
-
-}  // namespace
-
 std::vector<BufferLife> buffer_lives(const StepGraph& step, Rank rank) {
   const Rank original = step.trace().same_as[rank];
   const Role& role = step.program()->role_of(original);
   const StepGraph::Range range = step.of_rank(original);
   std::vector<BufferLife> lives;
   if (range.first == range.last) return lives;
-  const IndexVector<BufferId, Use> uses = uses_of(step, role, range);
+  const BufferUses uses(role);
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(id);
     if (buffer.parent.valid() || buffer.on_host || buffer.bytes.v == 0) continue;
@@ -53,8 +27,12 @@ std::vector<BufferLife> buffer_lives(const StepGraph& step, Rank rank) {
     life.from = step.begin();
     life.until = step.end();
     if (!buffer.persistent()) {
-      life.first = uses[id].first;
-      life.last = uses[id].last;
+      for (const OpId op : uses.of(id)) {
+        const SpanIndex i = step.find(original, op);
+        if (i < 0) continue;
+        if (life.first < 0 || step[i].begin < step[life.first].begin) life.first = i;
+        if (life.last < 0 || step[i].end > step[life.last].end) life.last = i;
+      }
       if (life.first < 0) continue;
       life.from = step[life.first].begin;
       life.until = step[life.last].end;

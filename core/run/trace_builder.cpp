@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/ir/lifetimes.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/trace/name_table.hpp"
 
@@ -148,19 +149,25 @@ struct MemoryEvent {
 };
 
 /// Adds the memory samples of one rank; `spans` are its spans of one step, by op.
-void add_rank_samples(Trace& trace, const Role& role, Rank rank, SimTime step_begin,
-                      const IndexVector<OpId, const Span*>& spans) {
+void add_rank_samples(Trace& trace, const Role& role, const BufferUses& uses, Rank rank,
+                      SimTime step_begin, const IndexVector<OpId, const Span*>& spans) {
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
-  for (const Buffer& buffer : role.buffers) {
-    if (buffer.parent.valid() || buffer.on_host) continue;
+  for (const BufferId id : role.buffers.ids()) {
+    const Buffer& buffer = role.buffer(id);
+    if (buffer.parent.valid() || buffer.on_host || buffer.bytes.v == 0) continue;
     if (buffer.persistent()) {
       live[buffer.kind] += buffer.bytes.v;
       continue;
     }
-    const Span* first = spans[buffer.first];
-    const Span* last = spans[buffer.last];
-    if (first == nullptr || last == nullptr || buffer.bytes.v == 0) continue;
+    const Span *first = nullptr, *last = nullptr;
+    for (const OpId op : uses.of(id)) {
+      const Span* const span = spans[op];
+      if (span == nullptr) continue;
+      if (first == nullptr || span->begin < first->begin) first = span;
+      if (last == nullptr || span->end > last->end) last = span;
+    }
+    if (first == nullptr) continue;
     events.push_back({first->begin, buffer.kind, buffer.bytes.v});
     events.push_back({last->end, buffer.kind, -buffer.bytes.v});
   }
@@ -252,12 +259,15 @@ void add_memory_samples(Trace& trace, const Program& program) {
       std::min_element(trace.spans.begin(), end, [](const Span& a, const Span& b) {
         return a.begin < b.begin;
       })->begin;
+  std::vector<std::optional<BufferUses>> uses(program.roles.size());
   for (auto it = trace.spans.begin(); it != end;) {
     const Rank rank = it->rank;
+    const RoleId id = program.role_of_rank[rank];
     const Role& role = program.role_of(rank);
+    if (!uses[to_size(id)]) uses[to_size(id)].emplace(role);
     IndexVector<OpId, const Span*> by_op(role.ops.size(), nullptr);
     for (; it != end && it->rank == rank; ++it) by_op[it->op] = &*it;
-    add_rank_samples(trace, role, rank, step_begin, by_op);
+    add_rank_samples(trace, role, *uses[to_size(id)], rank, step_begin, by_op);
   }
 }
 
