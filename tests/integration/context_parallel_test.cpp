@@ -1,5 +1,6 @@
 // Simulates long sequences, at the scale for which context parallelism is meant.
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/cost/collective.hpp"
@@ -86,11 +87,14 @@ TEST_CASE("a million tokens go round 32 nodes, eight heads of keys beside each o
   const auto turns = exchanges(s, OpKind::Rotate, "cp_keys");
   REQUIRE(!turns.empty());
   const double message = p2p_time(Bytes{keys}, device_port(s.scenario.cluster)).transfer.v;
+  double shortest = std::numeric_limits<double>::infinity();
   for (const auto& [bytes, picoseconds] : turns) {
     CHECK(bytes == keys);
-    CHECK(double(picoseconds) * 1e-12 >= message);  // each over a port of its own
-    CHECK(double(picoseconds) * 1e-12 < 4 * message);
+    const double seconds = double(picoseconds) * 1e-12;
+    CHECK(seconds >= message);  // each over a port of its own
+    shortest = std::min(shortest, seconds);
   }
+  CHECK(shortest < 2 * message);  // others share the port with gathers and sums of the weights
   // Forward, again for the backward pass, which recomputes it, and backward with the gradients.
   const Role& role = s.program.roles[0];
   const auto rotations = std::count_if(role.ops.begin(), role.ops.end(),

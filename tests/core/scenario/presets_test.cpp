@@ -340,10 +340,12 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
   };
   CHECK(message("[1, 2") == "c.json is not a JSON object");
   CHECK(message("{}") ==
-        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen3, "
+        "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen2_moe, "
+        "qwen3, "
         "qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text");
   CHECK(message(R"({"model_type": "mamba"})") ==
         "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, "
+        "qwen2_moe, "
         "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==

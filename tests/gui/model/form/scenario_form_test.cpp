@@ -128,10 +128,11 @@ TEST_CASE("a way that a scenario cannot take is not offered, and the field says 
         Values{"false", "true"});
   const std::string method = "parallelism.context_parallel_method";
   CHECK(values(method, {"parallelism.context_parallel_degree=2"}) ==
-        Values{"ulysses", "allgather"});
+        Values{"ulysses", "allgather", "ring"});
   // Three ranks divide no four heads, but 60 tokens into six pieces.
   CHECK(values(method, {"training.seq_len=60", "parallelism.context_parallel_degree=3",
-                        "parallelism.context_parallel_method=allgather"}) == Values{"allgather"});
+                        "parallelism.context_parallel_method=allgather"}) ==
+        Values{"allgather", "ring"});
   const std::string every = "parallelism.pipeline_parallel_update_every";
   CHECK(values(every, {}) == Values{"0"});
   CHECK(values(every, {"parallelism.pipeline_parallel_schedule=PipeDream", "training.max_norm=0",
