@@ -50,7 +50,7 @@ class Engine {
         if (cells_[c].count > 0) ready_.push_back(c);
       }
     }
-    if (const Result<void> ran = run(); !ran) return ran;
+    if (Result<void> ran = run(); !ran) return ran;
     left.insert(left.end(), heap_.events().begin(), heap_.events().end());
     left.insert(left.end(), arrived_.begin(), arrived_.end());
     heap_.clear();
@@ -375,7 +375,7 @@ class Simulation {
       all.insert(all.end(), left[m].begin(), left[m].end());
     }
     state_.notes.collect(state_.ranks.size());
-    if (const Result<void> last = engines_.front().run_together(all); !last) return last;
+    if (Result<void> last = engines_.front().run_together(all); !last) return last;
     state_.notes.write_all();
     std::int64_t unfinished = state_.num_ops;
     for (const Engine& engine : engines_) unfinished -= engine.ended();
