@@ -43,7 +43,7 @@ struct Gpt2Name {
 };
 
 std::vector<HfTensor> gpt2_tensors(const Parameter& parameter) {
-  static const std::map<std::string, Gpt2Name> kNames = {
+  static const std::map<std::string, Gpt2Name> names = {
       {"embed.wte", {"wte.weight"}},         {"embed.wpe", {"wpe.weight"}},
       {"head.norm.weight", {"ln_f.weight"}}, {"head.norm.bias", {"ln_f.bias"}},
       {"head.lm_head", {"lm_head.weight"}},  {"ln1.weight", {"ln_1.weight"}},
@@ -55,15 +55,15 @@ std::vector<HfTensor> gpt2_tensors(const Parameter& parameter) {
       {"mlp.bproj", {"mlp.c_proj.bias"}},
   };
   const auto [block, rest] = place_of(parameter.name);
-  const auto found = kNames.find(rest);
-  if (found == kNames.end()) return {};
+  const auto found = names.find(rest);
+  if (found == names.end()) return {};
   const std::string layer = block < 0 ? "" : "h." + std::to_string(block) + ".";
   const std::string head = rest == "head.lm_head" ? "" : "transformer.";
   return stacked(parameter, {{head + layer + found->second.name, 0}}, found->second.transposed);
 }
 
 std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& parameter) {
-  static const std::map<std::string, const char*> kNames = {
+  static const std::map<std::string, const char*> names = {
       {"embed.wte", "model.embed_tokens.weight"},
       {"head.norm.weight", "model.norm.weight"},
       {"head.lm_head", "lm_head.weight"},
@@ -76,7 +76,7 @@ std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& para
   };
   const auto [block, rest] = place_of(parameter.name);
   const std::string layer = block < 0 ? "" : "model.layers." + std::to_string(block) + ".";
-  if (const auto found = kNames.find(rest); found != kNames.end()) {
+  if (const auto found = names.find(rest); found != names.end()) {
     return stacked(parameter, {{layer + found->second, 0}});
   }
   if (spec.fused_names && rest == "attn.wqkv") {

@@ -14,7 +14,7 @@ namespace {
 /// The positions of `seq` tokens in the sequence: 0, 1, …, or those of two pieces of seq / 2 tokens
 /// each that begin at `starts`.
 Column positions(Index seq, const double* starts = nullptr) {
-  const Column all = Column::LinSpaced(seq, 0, static_cast<double>(seq - 1));
+  Column all = Column::LinSpaced(seq, 0, static_cast<double>(seq - 1));
   if (starts == nullptr) return all;
   Column pieces(seq);
   pieces << starts[0] + all.head(seq / 2), starts[1] + all.head(seq / 2);

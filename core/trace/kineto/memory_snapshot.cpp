@@ -36,7 +36,7 @@ class SnapshotReader {
   /// False if no device has a history.
   bool read() {
     const auto devices = pickle_.items(pickle_.find(pickle_.root(), "device_traces"));
-    for (std::size_t d = 0; d < devices.size(); ++d) find_first_time(devices[d]);
+    for (const Pickle::Id history : devices) find_first_time(history);
     for (std::size_t d = 0; d < devices.size(); ++d) {
       if (!pickle_.items(devices[d]).empty()) read_device(static_cast<int>(d), devices[d]);
     }
