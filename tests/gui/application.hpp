@@ -2,8 +2,8 @@
 #pragma once
 
 #include <QApplication>
-#include <QListWidget>
 #include <QTest>
+#include <QWidget>
 #include <cstdlib>
 
 #include "gui/model/session.hpp"
@@ -34,12 +34,13 @@ inline void show_active(QWidget& window) {
   REQUIRE(QTest::qWaitForWindowActive(&window));
 }
 
-/// The list that screen readers call `name`.
-inline QListWidget& list_named(const QWidget& window, const QString& name) {
-  for (QListWidget* list : window.findChildren<QListWidget*>()) {
-    if (list->accessibleName() == name) return *list;
+/// The widget of a kind, inside `window`, that screen readers call `name`.
+template <class Widget>
+Widget& named(const QWidget& window, const QString& name) {
+  for (Widget* widget : window.findChildren<Widget*>()) {
+    if (widget->accessibleName() == name) return *widget;
   }
-  FAIL("no list is called " + name.toStdString());
+  FAIL("nothing is called " + name.toStdString());
   std::abort();
 }
 

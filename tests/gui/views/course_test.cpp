@@ -126,7 +126,7 @@ TEST_CASE("a lesson that is clicked on the start page has its page, and Space pl
   test::application();
   Window w;
   test::show_active(w.window);
-  QListWidget& lessons = test::list_named(w.window, "Lessons");
+  QListWidget& lessons = test::named<QListWidget>(w.window, "Lessons");
   REQUIRE(lessons.count() == static_cast<int>(w.view().course().size()));
   const QRect third = lessons.visualItemRect(lessons.item(2));
   QTest::mouseClick(lessons.viewport(), Qt::LeftButton, {}, third.center());

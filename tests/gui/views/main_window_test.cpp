@@ -211,7 +211,7 @@ TEST_CASE("what is chosen on the start page leaves the keyboard to the timeline"
   MainWindow window(session);
   window.resize(1366, 768);
   test::show_active(window);
-  QListWidget& lessons = test::list_named(window, "Lessons");
+  QListWidget& lessons = test::named<QListWidget>(window, "Lessons");
   const QRect row = lessons.visualItemRect(lessons.item(5));
   QTest::mouseClick(lessons.viewport(), Qt::LeftButton, {}, row.center());
   test::wait_until_idle(session);

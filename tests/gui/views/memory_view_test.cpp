@@ -37,15 +37,11 @@ TEST_CASE("the memory view shows blocks by address where blocks are known", "[gu
   view.show();
   session.open(scenario_path("tiny/gpt2-fsdp2-1f1b2.toml"));
   wait_until_idle(session);
-  QComboBox* shown = nullptr;
-  for (QComboBox* box : view.findChildren<QComboBox*>()) {
-    if (box->accessibleName() == "What the picture shows") shown = box;
-  }
-  REQUIRE(shown != nullptr);
-  CHECK(shown->isEnabled());
+  QComboBox& shown = test::named<QComboBox>(view, "What the picture shows");
+  CHECK(shown.isEnabled());
   CHECK_FALSE(view.shows_blocks());
   const QImage before = view.grab().toImage();
-  shown->setCurrentIndex(1);
+  shown.setCurrentIndex(1);
   CHECK(view.shows_blocks());
   CHECK(view.grab().toImage() != before);
 }
