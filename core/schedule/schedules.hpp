@@ -63,6 +63,7 @@ struct ScheduleRules {
   int copies = 1;  // of the model
   WeightVersions versions = WeightVersions::One;
   bool takes_vocabulary = false;  // with_vocabulary() can put the passes of the vocabulary into it
+  bool forwards_first = false;    // a rank begins no backward before its forwards have all ended
 
   constexpr int least_microbatches(int p) const { return least.per_rank * p + least.more; }
 };
@@ -71,7 +72,7 @@ inline constexpr int kMostVirtualStages = 64;
 // clang-format off
 inline constexpr std::array kSchedules = {
     ScheduleRules{.schedule = PipelineSchedule::GPipe, .name = "GPipe", .generate = by_rank<gpipe>,
-                  .takes_vocabulary = true},
+                  .takes_vocabulary = true, .forwards_first = true},
     ScheduleRules{.schedule = PipelineSchedule::OneFOneB, .name = "1F1B",
                   .generate = by_rank<one_f_one_b>, .takes_vocabulary = true},
     ScheduleRules{.schedule = PipelineSchedule::Interleaved1F1B, .name = "Interleaved1F1B",
@@ -80,7 +81,7 @@ inline constexpr std::array kSchedules = {
                   .takes_vocabulary = true},
     ScheduleRules{.schedule = PipelineSchedule::LoopedBFS, .name = "LoopedBFS",
                   .generate = by_rank<looped_bfs>, .most_virtual_stages = kMostVirtualStages,
-                  .takes_vocabulary = true},
+                  .takes_vocabulary = true, .forwards_first = true},
     ScheduleRules{.schedule = PipelineSchedule::ZbH1, .name = "ZB-H1", .generate = by_rank<zb_h1>,
                   .least = {1, 0}},
     ScheduleRules{.schedule = PipelineSchedule::ZbH2, .name = "ZB-H2", .generate = by_rank<zb_h2>,

@@ -22,6 +22,7 @@
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/draft/exchange.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/schedule/schedules.hpp"
 
 namespace lockstep {
 namespace {
@@ -44,8 +45,7 @@ class ArenaPlanner {
       : role_(role),
         posting_(strategy.pipeline_parallel_p2p),
         keeps_sent_(strategy.vocabulary_stages() > 1 &&
-                    (strategy.pipeline_parallel_schedule == PipelineSchedule::GPipe ||
-                     strategy.pipeline_parallel_schedule == PipelineSchedule::LoopedBFS)),
+                    rules_of(strategy.pipeline_parallel_schedule).forwards_first),
         stay_of_(role.buffers.size(), kNone) {}
 
   void run() {

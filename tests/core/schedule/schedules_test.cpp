@@ -135,6 +135,22 @@ TEST_CASE("every schedule is complete and free of circles for any shape it takes
   CHECK(checked > 600);
 }
 
+TEST_CASE("GPipe and LoopedBFS alone end all forwards before the first backward",
+          "[core][schedule]") {
+  for (const ScheduleRules& rules : kSchedules) {
+    INFO(rules.name);
+    const Schedule schedule =
+        schedule_of(scenario_of(rules.schedule, 4, 16, rules.least_virtual_stages));
+    bool forwards_first = true;
+    for (const Actions& actions : schedule.actions) {
+      const auto goes_back = [](const Action& action) { return action.phase != Phase::F; };
+      const auto first_back = std::find_if(actions.begin(), actions.end(), goes_back);
+      forwards_first = forwards_first && std::all_of(first_back, actions.end(), goes_back);
+    }
+    CHECK(forwards_first == rules.forwards_first);
+  }
+}
+
 TEST_CASE("Interleaved1F1B is free of circles for every legal group size", "[core][schedule]") {
   for (int p : {1, 2, 3, 4, 5}) {
     for (int m = 1; m <= 17; ++m) {
