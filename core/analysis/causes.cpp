@@ -16,21 +16,21 @@ class Adder {
  public:
   explicit Adder(std::size_t world) { causes_.ranks.resize(world); }
 
-  void add(const StepGraph& step) {
+  /// Without `list`, the bubbles that it leaves in `step` have none.
+  void add(StepAnalysis& step, bool list) {
     Breakdown breakdown;
-    Bubbles bubbles;
     Stragglers stragglers;
     PathSummary path;
     const std::array<std::function<void()>, 4> analyses = {
-        [&] { bubbles = sum_bubbles(step); },  // the longest first
-        [&] { breakdown = break_down(step); },
-        [&] { stragglers = sum_stragglers(step); },
-        [&] { path = summarize(step, critical_path(step)); },
-    };
-    ThreadTeam team(threads_for(step.spans().size()));
+        [&] { step.bubbles = list ? find_bubbles(step.graph) : sum_bubbles(step.graph); },
+        [&] { breakdown = break_down(step.graph); },
+        [&] { stragglers = sum_stragglers(step.graph); },
+        [&] { path = summarize(step.graph, step.path = critical_path(step.graph)); },
+    };  // the longest first
+    ThreadTeam team(threads_for(step.graph.spans().size()));
     team.each(analyses.size(), [&](std::size_t i) { analyses[i](); });
     add_breakdown(breakdown);
-    add_bubbles(bubbles);
+    add_bubbles(step.bubbles);
     add_stragglers(stragglers);
     for (const auto& [kind, share] : path.by_kind) {
       causes_.critical_path[kind] += to_seconds(share.time);
@@ -95,11 +95,13 @@ class Adder {
 
 }  // namespace
 
-Causes find_causes(const Trace& trace, const Program* program) {
+Causes find_causes(const Trace& trace, const Program* program, std::vector<StepAnalysis>* kept) {
   const StepIntervals intervals(trace);
   Adder adder(trace.same_as.size());
   for (const StepIntervals::Step& step : intervals.steps()) {
-    adder.add(StepGraph(trace, step.number, program, intervals));
+    StepAnalysis found{step.first, StepGraph(trace, step.number, program, intervals), {}, {}};
+    adder.add(found, kept != nullptr);
+    if (kept != nullptr) kept->push_back(std::move(found));
   }
   return adder.mean(program != nullptr ? intervals.steps().size() : intervals.counted());
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/analysis/bubbles.hpp"
+#include "core/analysis/step_analysis.hpp"
 
 namespace lockstep {
 
@@ -35,7 +36,9 @@ struct Causes {
 };
 
 /// `program` is null for a trace that came from elsewhere (see StepGraph). A trace without spans
-/// gives zeros.
-Causes find_causes(const Trace& trace, const Program* program);
+/// gives zeros. If `kept` is given, what was found out about each step is appended to it, in the
+/// order of the steps.
+Causes find_causes(const Trace& trace, const Program* program,
+                   std::vector<StepAnalysis>* kept = nullptr);
 
 }  // namespace lockstep

@@ -180,7 +180,7 @@ class Analyzer {
   }
 
   /// Needs neither buffers nor arguments of the program any more.
-  Report analyze() {
+  Report analyze(std::vector<StepAnalysis>* kept = nullptr) {
     report_.backend = trace_.backend;
     report_.program_hash = trace_.program_hash;
     report_.model = program_.training.model;
@@ -195,7 +195,8 @@ class Analyzer {
     measure_steps();
     ThreadTeam team(std::min(2, threads_for(trace_.spans.size())));
     team.each(2, [&](std::size_t i) {
-      i == 0 ? static_cast<void>(report_.causes = find_causes(trace_, &program_)) : measure_ranks();
+      if (i == 0) report_.causes = find_causes(trace_, &program_, kept);
+      if (i == 1) measure_ranks();
     });
     return std::move(report_);
   }
@@ -356,8 +357,9 @@ std::string losses_remark(const std::vector<double>& losses) {
   return "not finite from step " + step(first) + " to " + step(after - 1);
 }
 
-Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster) {
-  return Analyzer(trace, program, cluster).analyze();
+Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster,
+               std::vector<StepAnalysis>* kept) {
+  return Analyzer(trace, program, cluster).analyze(kept);
 }
 
 Report analyze(const Trace& trace, Program&& program, const ClusterSpec& cluster) {

@@ -91,8 +91,9 @@ Rank number_in_job(const Report& report, std::size_t rank);
 std::string losses_remark(const std::vector<double>& losses);
 
 /// Requires that `trace` came from `program`. Ranks without spans of their own (Trace::same_as)
-/// take the times of the rank that stands for them.
-Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster);
+/// take the times of the rank that stands for them. For `kept` see find_causes().
+Report analyze(const Trace& trace, const Program& program, const ClusterSpec& cluster,
+               std::vector<StepAnalysis>* kept = nullptr);
 /// The same for who does not need the program any more: buffers and arguments, which take more than
 /// half of its memory, go before the largest part of the work.
 Report analyze(const Trace& trace, Program&& program, const ClusterSpec& cluster);

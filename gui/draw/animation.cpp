@@ -16,7 +16,7 @@ constexpr double kMostOfRow = 40;  // height of a rank's row of the timeline
 
 }  // namespace
 
-Animation animate(const RunView& run, const StepView& step, QSizeF size, double seconds,
+Animation animate(const RunView& run, const StepAnalysis& step, QSizeF size, double seconds,
                   const TextSize& text) {
   const double line = text.line_height;
   const double top = kEdge + (kWordLines + 1) * line + 4;

@@ -25,7 +25,7 @@ struct Animation {
 /// The step from its begin to its end: what is said of each moment, the ranks as Play shows them,
 /// and the timeline as far as it has come. The last frame stays for two seconds. It is as wide as
 /// `size`, and at most as high.
-Animation animate(const RunView& run, const StepView& step, QSizeF size, double seconds,
+Animation animate(const RunView& run, const StepAnalysis& step, QSizeF size, double seconds,
                   const TextSize& text);
 
 /// The animation as one SVG picture without script (SMIL). What several frames in a row show alike

@@ -20,10 +20,10 @@ struct ComparisonWindow {
 /// One of the two steps in the picture.
 struct ComparedStep {
   const RunView* run = nullptr;
-  const StepView* step = nullptr;  // null: the run has no such step
-  std::vector<Rank> ranks;         // with rows of their own, top to bottom
-  std::size_t left_out = 0;        // ranks for whose rows there is no room
-  QRectF rows, bar;                // the ranks' rows, and the bar of the parts below them
+  const StepAnalysis* step = nullptr;  // null: the run has no such step
+  std::vector<Rank> ranks;             // with rows of their own, top to bottom
+  std::size_t left_out = 0;            // ranks for whose rows there is no room
+  QRectF rows, bar;                    // the ranks' rows, and the bar of the parts below them
 };
 
 struct ComparisonFrame {

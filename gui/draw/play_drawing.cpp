@@ -64,7 +64,7 @@ void draw_token(DisplayList& list, QPointF at, Look look) {
   list.fill(rect, ink_of(look), hatch_of(look));
 }
 
-void draw_box(DisplayList& list, const RunView& run, const StepView& step, Rank rank,
+void draw_box(DisplayList& list, const RunView& run, const StepAnalysis& step, Rank rank,
               const QRectF& box, SimTime t, const TextSize& text) {
   const RankActivity activity = activity_at(step.graph, step.bubbles, rank, t);
   std::string words;
@@ -99,8 +99,8 @@ void draw_box(DisplayList& list, const RunView& run, const StepView& step, Rank 
 
 }  // namespace
 
-const StepView* step_at(const RunView& run, SimTime t) {
-  for (const StepView& step : run.steps) {
+const StepAnalysis* step_at(const RunView& run, SimTime t) {
+  for (const StepAnalysis& step : run.steps) {
     if (t <= step.graph.end()) return &step;
   }
   return run.steps.empty() ? nullptr : &run.steps.back();
@@ -134,7 +134,7 @@ std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to) {
   return {{from_x, a.bottom()}, {from_x, stage.below}, {to_x, stage.below}, {to_x, b.bottom()}};
 }
 
-Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const TextSize& text) {
+Stage set_stage(const RunView& run, const StepAnalysis& step, QRectF rect, const TextSize& text) {
   Stage stage;
   stage.ranks = step.graph.ranks();
   if (stage.ranks.empty()) return stage;
@@ -190,7 +190,7 @@ SimTime linger_at(const StepGraph& step, SimTime t) {
       static_cast<std::int64_t>(static_cast<double>(step.makespan().count()) * kLeastFlight)};
 }
 
-DisplayList draw_play(const RunView& run, const StepView& step, const Stage& stage, SimTime t,
+DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage& stage, SimTime t,
                       const TextSize& text) {
   DisplayList list;
   const std::vector<int> copies = stands_for(run.trace);

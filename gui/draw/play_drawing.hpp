@@ -12,7 +12,7 @@
 namespace lockstep::gui {
 
 /// The step that is played at `t`; null if the run has none.
-const StepView* step_at(const RunView& run, SimTime t);
+const StepAnalysis* step_at(const RunView& run, SimTime t);
 
 /// Where the boxes of the ranks are. With a pipeline, each stage has a column, in which its ranks
 /// are below each other. Without one, ranks are side by side in lines of eight, every other line
@@ -25,7 +25,7 @@ struct Stage {
   double below = 0;                       // y below the boxes, along which long ways go
   const QRectF* box_of(Rank rank) const;  // null if another rank stands for it
 };
-Stage set_stage(const RunView& run, const StepView& step, QRectF rect, const TextSize& text);
+Stage set_stage(const RunView& run, const StepAnalysis& step, QRectF rect, const TextSize& text);
 
 /// The way from the edge of one box to that of another: straight if no box is between, otherwise
 /// beside or below the boxes.
@@ -39,7 +39,7 @@ SimTime linger_at(const StepGraph& step, SimTime t);
 
 /// Draws the moment `t`. A message is a token on its way from box to box; the tokens of a
 /// collective go round the ring of its ranks.
-DisplayList draw_play(const RunView& run, const StepView& step, const Stage& stage, SimTime t,
+DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage& stage, SimTime t,
                       const TextSize& text);
 
 /// Breaks words into at most `lines` lines of `width`. The last line ends in "…" if words are left.

@@ -53,7 +53,7 @@ class Scale {
 /// and, where it fits, its name.
 class BubbleDrawing {
  public:
-  BubbleDrawing(DisplayList& list, const StepView& step, Rank rank, const Scale& scale,
+  BubbleDrawing(DisplayList& list, const StepAnalysis& step, Rank rank, const Scale& scale,
                 const QRectF& row, const TextSize& text)
       : list_(list), scale_(scale), row_(row), text_(text) {
     const auto& all = step.bubbles.list;
@@ -105,7 +105,7 @@ class LaneDrawing {
   }
 
   /// Draws the spans, and the bubbles between them.
-  void draw(const LaneSegment& segment, const StepView& step) {
+  void draw(const LaneSegment& segment, const StepAnalysis& step) {
     BubbleDrawing bubbles(list_, step, segment.spans().front().rank, scale_, row_, text_);
     SimTime idle_since = std::max(step.graph.begin(), axis_.begin);
     draw_spans(segment, [&](SimTime begin, SimTime end) {
@@ -414,7 +414,7 @@ void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const Ti
                const QRectF& row, const TextSize& text) {
   LaneDrawing drawing(list, run, axis, row, text);
   for (const LaneSegment& segment : lane.segments) {
-    const StepView* step =
+    const StepAnalysis* step =
         run.lanes.main_of_rank(lane.rank) == &lane
             ? run.step_of(static_cast<SpanId>(segment.spans().data() - run.trace.spans.data()))
             : nullptr;

@@ -199,7 +199,7 @@ class OverlayDrawing {
     const auto flush = [&] {
       if (bar) list_.fill(bar->intersected(rows()), Ink::Fault);
     };
-    for (const StepView& step : run_.steps) {
+    for (const StepAnalysis& step : run_.steps) {
       for (const PathSegment& segment : step.path) {
         if (segment.kind != PathSegment::Kind::Run || segment.end < frame_.axis.begin ||
             segment.begin > frame_.axis.end) {

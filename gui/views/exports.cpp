@@ -89,7 +89,7 @@ template <class Encode>
 Result<Job> animation(const Session& session, TimelineView& timeline, const QString& path,
                       Encode encode) {
   const RunPtr run = session.run();
-  const StepView* step = run ? step_at(*run, session.cursor()) : nullptr;
+  const StepAnalysis* step = run ? step_at(*run, session.cursor()) : nullptr;
   if (!step) return nothing("nothing is open that has a step to play");
   return Job([run, step, path, encode, theme = timeline.theme(), font = timeline.font()] {
     const Animation frames =

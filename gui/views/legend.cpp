@@ -59,7 +59,7 @@ std::vector<Look> looks_of(const RunView& run) {
 
 std::vector<BubbleCause> causes_of(const RunView& run) {
   std::set<BubbleCause> causes;
-  for (const StepView& step : run.steps) {
+  for (const StepAnalysis& step : run.steps) {
     for (const Bubble& bubble : step.bubbles.list) causes.insert(bubble.cause);
   }
   return {causes.begin(), causes.end()};

@@ -29,7 +29,7 @@ constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // to play a 
 
 /// The words below the picture. Before a step is played, they are the scenario's own comment; after
 /// it, the sum of the step; between, what happens and why.
-std::string words_at_cursor(const Session& session, const StepView& step) {
+std::string words_at_cursor(const Session& session, const StepAnalysis& step) {
   const RunPtr run = session.run();
   const bool paused = !session.playing();
   if (paused && session.cursor() <= run->lanes.begin() && session.has_document() &&
@@ -53,7 +53,7 @@ class PlayView::Picture final : public Canvas {
   void refresh() {
     invalidate();
     const RunPtr run = session_.run();
-    const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
+    const StepAnalysis* step = run ? step_at(*run, session_.cursor()) : nullptr;
     setAccessibleDescription(step ? QString::fromStdString(words_at_cursor(session_, *step)) : "");
   }
 
@@ -61,7 +61,7 @@ class PlayView::Picture final : public Canvas {
   DisplayList draw() const override {
     DisplayList list;
     const RunPtr run = session_.run();
-    const StepView* step = run ? step_at(*run, session_.cursor()) : nullptr;
+    const StepAnalysis* step = run ? step_at(*run, session_.cursor()) : nullptr;
     if (!step) {
       list.text(QRectF(rect()),
                 run ? "This trace has no step to play."

@@ -36,7 +36,7 @@ class Finder {
 
   /// The first compute span of a rank.
   std::optional<Place> computes(Rank rank) const {
-    for (const StepView& step : run_.steps) {
+    for (const StepAnalysis& step : run_.steps) {
       const StepGraph::Range range = step.graph.of_rank(run_.trace.same_as[rank]);
       for (SpanIndex i = range.first; i < range.last; ++i) {
         if (step.graph.span_class(i) == SpanClass::Compute) return Place{{step.id(i), {}, {}}, {}};
@@ -47,7 +47,7 @@ class Finder {
   /// The longest bubble of a rank, among those that communication causes or among the others.
   std::optional<Place> stands_still(Rank rank, bool communicates) const {
     const Bubble* longest = nullptr;
-    for (const StepView& step : run_.steps) {
+    for (const StepAnalysis& step : run_.steps) {
       for (const Bubble& bubble : step.bubbles.list) {
         if (bubble.rank != run_.trace.same_as[rank]) continue;
         if ((bubble.cause == BubbleCause::Communication) != communicates) continue;
@@ -60,7 +60,7 @@ class Finder {
   /// The longest bubble of a cause.
   std::optional<Place> bubble(BubbleCause cause) const {
     const Bubble* longest = nullptr;
-    for (const StepView& step : run_.steps) {
+    for (const StepAnalysis& step : run_.steps) {
       for (const Bubble& bubble : step.bubbles.list) {
         if (bubble.cause != cause) continue;
         if (!longest || bubble.length() > longest->length()) longest = &bubble;
@@ -86,7 +86,7 @@ class Finder {
     return Place{{{}, {}, {most->rank}}, most->time};
   }
   std::optional<Place> step(std::int32_t number) const {
-    for (const StepView& step : run_.steps) {
+    for (const StepAnalysis& step : run_.steps) {
       if (step.graph[0].step != number) continue;
       return Place{{{}, TimeRange{step.graph.begin(), step.graph.end()}, {}}, {}};
     }

@@ -28,7 +28,7 @@ std::string rate_text(double bytes, double seconds) {
 }
 
 int ranks_that_meet(const RunView& run, SpanId id) {
-  const StepView* step = run.step_of(id);
+  const StepAnalysis* step = run.step_of(id);
   return step ? static_cast<int>(step->graph.meeting(step->index(id)).size()) : 0;
 }
 
@@ -81,7 +81,7 @@ Facts facts_of(const RunView& run, SpanId id, int group_size) {
   return facts;
 }
 
-Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble) {
+Facts facts_of(const RunView& run, const StepAnalysis& step, const Bubble& bubble) {
   Facts facts;
   facts.emplace_back("Bubble", std::string(to_string(bubble.cause)));
   facts.emplace_back("Rank", run.trace.rank_labels[bubble.rank]);
@@ -92,8 +92,9 @@ Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble) {
   return facts;
 }
 
-std::pair<const StepView*, const Bubble*> bubble_at(const RunView& run, Rank rank, SimTime time) {
-  for (const StepView& step : run.steps) {
+std::pair<const StepAnalysis*, const Bubble*> bubble_at(const RunView& run, Rank rank,
+                                                        SimTime time) {
+  for (const StepAnalysis& step : run.steps) {
     if (time < step.graph.begin() || time >= step.graph.end()) continue;
     if (const Bubble* bubble = bubble_at(step.bubbles, step.graph, rank, time)) {
       return {&step, bubble};
@@ -120,7 +121,7 @@ std::string summary(const RunView& run, SpanId id) {
   return text;
 }
 
-std::string summary(const StepView& step, const Bubble& bubble) {
+std::string summary(const StepAnalysis& step, const Bubble& bubble) {
   std::string text = "bubble of rank " + std::to_string(bubble.rank) + ": " +
                      std::string(to_string(bubble.cause)) + ", " + text_of(bubble.length());
   return text + " · " + describe(step.graph, bubble);

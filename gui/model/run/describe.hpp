@@ -17,15 +17,16 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 /// that the trace has count. The bus bandwidth is that of nccl-tests: a collective's size over its
 /// time, times the factor by which the links carry more or less than the size.
 Facts facts_of(const RunView& run, SpanId span, int group_size = 0);
-Facts facts_of(const RunView& run, const StepView& step, const Bubble& bubble);
+Facts facts_of(const RunView& run, const StepAnalysis& step, const Bubble& bubble);
 
 /// The bubble of `rank` at `time`, and its step; both are null if the rank computes then, or no
 /// step runs.
-std::pair<const StepView*, const Bubble*> bubble_at(const RunView& run, Rank rank, SimTime time);
+std::pair<const StepAnalysis*, const Bubble*> bubble_at(const RunView& run, Rank rank,
+                                                        SimTime time);
 
 /// One line: "F3 · forward of microbatch 3, stage 1 · 10 ms".
 std::string summary(const RunView& run, SpanId span);
-std::string summary(const StepView& step, const Bubble& bubble);
+std::string summary(const StepAnalysis& step, const Bubble& bubble);
 
 std::string text_of(SimTime time);  // "12.5 ms"
 /// The facts as lines "name: value".

@@ -14,7 +14,7 @@ constexpr double kMuch = 0.1;
 
 }  // namespace
 
-std::string closing_words(const StepView& step) {
+std::string closing_words(const StepAnalysis& step) {
   const Bubbles& bubbles = step.bubbles;
   std::string words = "The step took " + time_text(to_seconds(step.graph.makespan())) + ". ";
   const double whole = static_cast<double>(bubbles.makespan.count()) *

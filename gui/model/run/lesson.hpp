@@ -10,6 +10,6 @@ namespace lockstep::gui {
 /// Sums up a step that was played: how long it took, how much of it ranks were idle and why, with
 /// the largest cause first; for a pipeline that fills and drains long, also what would shorten
 /// that.
-std::string closing_words(const StepView& step);
+std::string closing_words(const StepAnalysis& step);
 
 }  // namespace lockstep::gui

@@ -7,7 +7,7 @@
 namespace lockstep::gui {
 namespace {
 
-void add_dependencies(std::vector<Link>& links, const RunView& run, const StepView& step,
+void add_dependencies(std::vector<Link>& links, const RunView& run, const StepAnalysis& step,
                       SpanIndex span) {
   const StepGraph& graph = step.graph;
   const Span& s = graph[span];
@@ -29,7 +29,7 @@ void add_dependencies(std::vector<Link>& links, const RunView& run, const StepVi
 
 std::vector<Link> links_of(const RunView& run, SpanId span) {
   std::vector<Link> links;
-  const StepView* step = run.step_of(span);
+  const StepAnalysis* step = run.step_of(span);
   if (!step) return links;
   const SpanIndex index = step->index(span);
   const StepGraph& graph = step->graph;

@@ -66,14 +66,29 @@ Result<RunResult> simulated(const Program& program, const ClusterSpec& cluster,
   return (*backend)->run(program, cluster, options);
 }
 
-/// Adds what follows from the trace and the program. It comes last, when neither is moved any more.
-RunPtr finish(std::shared_ptr<RunView> run) {
-  run->lanes = Lanes(run->trace);
-  run->self = self_times(run->trace);
-  const Program* program = run->program ? &*run->program : nullptr;
-  if (program && program->updates_per_step > 1) {
-    for (const Role& role : program->roles) run->weights.push_back(weights_read(*program, role));
+/// Adds what the views need of the trace and the program besides the analyses of steps. Like those
+/// it comes last, when neither is moved any more.
+void add_lanes(RunView& run) {
+  run.lanes = Lanes(run.trace);
+  run.self = self_times(run.trace);
+  if (!run.program || run.program->updates_per_step <= 1) return;
+  for (const Role& role : run.program->roles) {
+    run.weights.push_back(weights_read(*run.program, role));
   }
+}
+
+/// Completes a run whose program and cluster are known: with its report too, which needs the same
+/// analyses.
+void finish_with_report(RunView& run) {
+  std::future<void> lanes = std::async(std::launch::async, [&run] { add_lanes(run); });
+  run.report = analyze(run.trace, *run.program, *run.cluster(), &run.steps);
+  lanes.get();
+}
+
+/// Completes a run that has its report, or of which none can be made.
+RunPtr finish(std::shared_ptr<RunView> run) {
+  add_lanes(*run);
+  const Program* program = run->program ? &*run->program : nullptr;
   const StepIntervals intervals(run->trace);
   for (const StepIntervals::Step& step : intervals.steps()) {
     StepGraph graph(run->trace, step.number, program, intervals);
@@ -82,16 +97,6 @@ RunPtr finish(std::shared_ptr<RunView> run) {
     run->steps.push_back({step.first, std::move(graph), std::move(bubbles), std::move(path)});
   }
   return run;
-}
-
-/// finish(), and the report of a run whose program and cluster are known. Both are made at the same
-/// time; neither changes the other.
-void analyze_and_finish(const std::shared_ptr<RunView>& run) {
-  std::future<Report> report = std::async(std::launch::async, [r = run.get()] {
-    return analyze(r->trace, *r->program, *r->cluster());
-  });
-  finish(run);
-  run->report = report.get();
 }
 
 /// Simulates a program's text on as many nodes of CPUs as it needs.
@@ -120,7 +125,7 @@ Outcome load_program(const std::string& path, const Cancelled& cancelled) {
   run->program = std::move(*program);
   run->where = std::move(cluster);
   run->notes.push_back("simulated on CPUs; lockstep run --cluster takes others");
-  analyze_and_finish(run);
+  finish_with_report(*run);
   return {std::move(run), {}};
 }
 
@@ -137,8 +142,8 @@ RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario
   return finish(std::move(run));
 }
 
-const StepView* RunView::step_of(SpanId span) const {
-  for (const StepView& step : steps) {
+const StepAnalysis* RunView::step_of(SpanId span) const {
+  for (const StepAnalysis& step : steps) {
     if (span >= step.first_span && span - step.first_span < step.graph.spans().size()) return &step;
   }
   return nullptr;
@@ -180,7 +185,7 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->trace = std::move(ran->trace);
   run->scenario = std::move(scenario);
   run->program = std::move(*program);
-  analyze_and_finish(run);
+  finish_with_report(*run);
   for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);
   if (overrides.empty()) {  // [expect] is meant for the file without overrides
     for (const Error& error : check_expectations(*run->report, run->scenario->expect)) {

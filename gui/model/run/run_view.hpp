@@ -9,11 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/analysis/bubbles.hpp"
-#include "core/analysis/critical_path.hpp"
 #include "core/analysis/report.hpp"
 #include "core/analysis/staleness.hpp"
-#include "core/analysis/step_graph.hpp"
+#include "core/analysis/step_analysis.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
@@ -26,19 +24,7 @@
 
 namespace lockstep::gui {
 
-/// An index into Trace::spans. It must not be confused with StepGraph's SpanIndex, which counts
-/// within a step.
-using SpanId = std::size_t;
-
-/// The analyses of a traced step.
-struct StepView {
-  SpanId first_span = 0;  // the step's first span
-  StepGraph graph;
-  Bubbles bubbles;
-  std::vector<PathSegment> path;  // the critical path
-  SpanId id(SpanIndex i) const { return first_span + static_cast<SpanId>(i); }
-  SpanIndex index(SpanId id) const { return static_cast<SpanIndex>(id - first_span); }
-};
+using SpanId = StepAnalysis::SpanId;
 
 struct RunView {
   std::string title;                 // "1f1b-p4-m8, simulated"
@@ -49,7 +35,7 @@ struct RunView {
   std::optional<Report> report;      // likewise
   Trace trace;
   Lanes lanes;
-  std::vector<StepView> steps;  // in time order
+  std::vector<StepAnalysis> steps;  // in time order
   /// By role and op, if weights change within a step (PipeDream); otherwise empty.
   IndexVector<std::int32_t, IndexVector<OpId, WeightsRead>> weights;
   std::vector<SimTime> self;         // by span, what self_times() returned
@@ -66,7 +52,7 @@ struct RunView {
   bool simulated() const { return trace.backend == "sim"; }
   /// Whether another program's profiler wrote the trace.
   bool from_elsewhere() const { return trace.program_hash.empty() && trace.backend != "sim"; }
-  const StepView* step_of(SpanId span) const;
+  const StepAnalysis* step_of(SpanId span) const;
   WeightsRead weights_of(const Span& span) const;
   /// The cluster that it ran on; null for a trace from elsewhere.
   const ClusterSpec* cluster() const {

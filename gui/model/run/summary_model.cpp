@@ -177,7 +177,7 @@ SummaryPtr make_summary(const RunPtr& run) {
     SimTime waited;
   };
   std::map<Rank, Worst> worst;
-  for (const StepView& step : run->steps) {
+  for (const StepAnalysis& step : run->steps) {
     for (const Arrival& arrival : find_stragglers(step.graph).list) {
       const Worst here{step.id(arrival.last), arrival.waited};
       const auto [it, fresh] = worst.try_emplace(step.graph[arrival.last].rank, here);

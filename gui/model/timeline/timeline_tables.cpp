@@ -109,7 +109,7 @@ TimelineTable bubble_table(const RunPtr& run, const Selection& selection) {
       }
     }
   }
-  const auto step = [run, rows](std::size_t row) -> const StepView& {
+  const auto step = [run, rows](std::size_t row) -> const StepAnalysis& {
     return run->steps[(*rows)[row].step];
   };
   const auto bubble = [step, rows](std::size_t row) -> const Bubble& {
@@ -136,11 +136,11 @@ TimelineTable bubble_table(const RunPtr& run, const Selection& selection) {
 
 TimelineTable path_table(const RunPtr& run) {
   struct Place {
-    const StepView* step;
+    const StepAnalysis* step;
     const PathSegment* segment;
   };
   const auto rows = std::make_shared<std::vector<Place>>();
-  for (const StepView& step : run->steps) {
+  for (const StepAnalysis& step : run->steps) {
     for (const PathSegment& segment : step.path) rows->push_back({&step, &segment});
   }
   const auto segment = [rows](std::size_t row) -> const PathSegment& {
@@ -206,7 +206,7 @@ TimelineTable statistics_table(const RunPtr& run, const Selection& selection) {
   const auto lines = std::make_shared<std::vector<Line>>();
   const TimeRange range =
       selection.range.value_or(TimeRange{run->lanes.begin(), run->lanes.end() + SimTime{1}});
-  for (const StepView& step : run->steps) {
+  for (const StepAnalysis& step : run->steps) {
     if (step.graph.end() < range.begin || step.graph.begin() >= range.end) continue;
     const std::span<const SimTime> self =
         run->self.empty()

@@ -98,7 +98,7 @@ TEST_CASE("clocks that are milliseconds off meet at the ends of collectives", "[
 
 TEST_CASE("the slow rank of eight is named, and the others' waiting is its doing", "[gui][draw]") {
   const RunPtr run = opened();
-  const StepView& step = run->steps.front();
+  const StepAnalysis& step = run->steps.front();
   const Stragglers stragglers = find_stragglers(step.graph);
   const auto& slow = stragglers.ranks[kSlow];
   CHECK(slow.caused > stragglers.waited * 9 / 10);

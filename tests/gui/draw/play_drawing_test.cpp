@@ -30,7 +30,7 @@ TEST_CASE("stages of a pipeline stand side by side, their ranks below each other
 
 TEST_CASE("a message is a token that goes from its sender's box to its receiver's", "[gui][draw]") {
   const RunPtr run = simulated("tiny/gpt2-fsdp2-1f1b2.toml");
-  const StepView& step = run->steps.front();
+  const StepAnalysis& step = run->steps.front();
   const Stage stage = set_stage(*run, step, kRect, {});
   int messages = 0;
   for (const Span& span : step.graph.spans()) {
@@ -62,7 +62,7 @@ TEST_CASE("a message is a token that goes from its sender's box to its receiver'
 
 TEST_CASE("a message that nobody could see is shown for a sixtieth of the step", "[gui][draw]") {
   const RunPtr run = simulated("lessons/pipeline.toml");
-  const StepView& step = run->steps.front();
+  const StepAnalysis& step = run->steps.front();
   const Stage stage = set_stage(*run, step, kRect, {});
   const auto tokens = [&](SimTime t) {
     const DisplayList list = draw_play(*run, step, stage, t, {});
@@ -80,7 +80,7 @@ TEST_CASE("a message that nobody could see is shown for a sixtieth of the step",
 
 TEST_CASE("ranks that do the same have boxes of their own where there are few", "[gui][draw]") {
   const RunPtr run = simulated("lessons/ddp.toml");
-  const StepView& step = run->steps.front();
+  const StepAnalysis& step = run->steps.front();
   REQUIRE(step.graph.ranks().size() == 1);
   const Stage stage = set_stage(*run, step, QRectF(0, 0, 1000, 300), {});
   REQUIRE(stage.ranks.size() == 8);
@@ -110,7 +110,7 @@ TEST_CASE("ranks that do the same have boxes of their own where there are few", 
 TEST_CASE("the utilization strip is empty at the begin, and as full as the step at the end",
           "[gui][draw]") {
   const RunPtr run = simulated("schedules/1f1b-p4-m8.toml");
-  const StepView& step = run->steps.front();
+  const StepAnalysis& step = run->steps.front();
   const Stage stage = set_stage(*run, step, kRect, {});
   const auto covered = [&](SimTime t) {  // by the background, from the cursor on
     double width = 0;
