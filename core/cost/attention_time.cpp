@@ -9,14 +9,23 @@ namespace {
 
 struct Shape {
   double batch, queries, keys, heads, head_dim, size;
+  double seen;  // twice the keys that a query sees of its document; all keys without documents
   double scores() const { return batch * heads * queries * keys; }
 };
 
 Shape shape_of(const Kernel& kernel) {
   const auto dim = [&](std::size_t i) { return static_cast<double>(kernel.dims[i]); };
   const double parts = std::max(1.0, dim(5));
-  return {dim(0), dim(1), dim(1) * parts,
-          dim(2), dim(4), static_cast<double>(size_of(kernel.dtype))};
+  const double keys = dim(1) * parts;
+  // The queries that see keys of another rank at all, which are few, see a long stretch of them.
+  const bool in_documents = dim(6) > 0 && !kernel.accumulate;
+  return {dim(0),
+          dim(1),
+          keys,
+          dim(2),
+          dim(4),
+          static_cast<double>(size_of(kernel.dtype)),
+          in_documents ? std::min(keys, 2 * dim(6) / dim(1)) : keys};
 }
 
 double up_to_multiple(double value, double of) {
@@ -120,7 +129,7 @@ Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
   const double fraction = (framework.attention_dropout ? kDropoutPart : 1.0) *
                           flash_fraction(framework.attention, device.compute_capability, backward) *
                           short_head * (shape.head_dim / head) *
-                          (shape.keys / (shape.keys + kHalfSpeedKeys));
+                          (shape.seen / (shape.seen + kHalfSpeedKeys));
   return std::max(moved, Seconds{w.flops.v / (peak * fraction)});
 }
 

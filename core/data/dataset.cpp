@@ -25,7 +25,9 @@ Result<SampleSource> open_dataset(const Samples& samples, std::uint64_t seed,
       source->fill(sample, pixels, label[0]);
     });
   }
-  auto tokens = open_token_source(path, length, classes, seed, samples.shuffled);
+  auto tokens =
+      open_token_source(path, length, classes, seed, samples.shuffled,
+                        {static_cast<std::int32_t>(samples.document_end), samples.mean_document});
   if (!tokens) return tokens.error();
   return SampleSource([source = std::shared_ptr<TokenSource>(std::move(*tokens))](
                           std::int64_t sample, Values inputs, Values targets) {

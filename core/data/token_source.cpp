@@ -41,9 +41,11 @@ class FileSource final : public TokenSource {
 /// H(1/8) + log(vocab)/8 nats, far below log(vocab).
 class SyntheticSource final : public TokenSource {
  public:
-  SyntheticSource(int seq_len, int vocab, std::uint64_t seed, bool reshuffle)
+  SyntheticSource(int seq_len, int vocab, std::uint64_t seed, bool reshuffle,
+                  DocumentEnds documents)
       : seq_len_(seq_len),
         vocab_(vocab),
+        documents_(documents),
         seed_(seed),
         stride_(1 + mix64(seed) % static_cast<std::uint64_t>(std::max(1, vocab - 1))),
         order_(kWindows, seed, reshuffle) {}
@@ -56,17 +58,28 @@ class SyntheticSource final : public TokenSource {
     const auto modulus = static_cast<std::uint64_t>(vocab_);
     std::uint64_t token = mix64(key) % modulus;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (i == 0) token = ended(token, key);
       tokens[i] = static_cast<std::int32_t>(token);
       const std::uint64_t draw = mix64(key + i + 1);
       token = draw % 8 == 0 ? (draw >> 3) % modulus : (token + stride_) % modulus;
+      token = ended(token, draw);
       targets[i] = static_cast<std::int32_t>(token);
     }
   }
 
  private:
+  /// The token, or an end of a document in its place. No other token is one.
+  std::uint64_t ended(std::uint64_t token, std::uint64_t key) const {
+    if (documents_.token < 0) return token;
+    const auto end = static_cast<std::uint64_t>(documents_.token);
+    const double uniform = static_cast<double>(mix64(key ^ end) >> 11) * 0x1p-53;
+    if (uniform * documents_.mean < 1) return end;
+    return token != end ? token : (end + 1) % static_cast<std::uint64_t>(vocab_);
+  }
   static constexpr std::int64_t kWindows = 1 << 16;
   std::int64_t seq_len_;
   int vocab_;
+  DocumentEnds documents_;
   std::uint64_t seed_, stride_;
   EpochOrder order_;
 };
@@ -75,12 +88,12 @@ class SyntheticSource final : public TokenSource {
 
 Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, int seq_len,
                                                        int vocab, std::uint64_t seed,
-                                                       bool reshuffle) {
+                                                       bool reshuffle, DocumentEnds documents) {
   if (seq_len < 1) return invalid("seq_len must be at least 1, got " + std::to_string(seq_len));
   if (vocab < 1) return invalid("vocab must be at least 1, got " + std::to_string(vocab));
   if (path.empty()) {
     return std::unique_ptr<TokenSource>(
-        std::make_unique<SyntheticSource>(seq_len, vocab, seed, reshuffle));
+        std::make_unique<SyntheticSource>(seq_len, vocab, seed, reshuffle, documents));
   }
   auto files = open_token_files(path);
   if (!files) return files.error();

@@ -22,13 +22,22 @@ struct TokenSource {
                     std::span<std::int32_t> targets) const = 0;
 };
 
+/// The token that ends a document, and the mean number of tokens of one, with that token; every
+/// token is such an end with equal probability, so that lengths are geometrically distributed.
+struct DocumentEnds {
+  std::int32_t token = -1;  // -1: there are none
+  double mean = 0;          // at least 1 if there are
+};
+
 /// Opens a text file or a folder of them (byte-level tokens), or llm.c .bin token shards. If `path`
 /// is empty, the source is a deterministic synthetic stream over `vocab` tokens that a model can
 /// learn. Errors: the path is not found or holds no text, a shard has a bad header, there are fewer
 /// than seq_len + 1 tokens, a token is not below `vocab`, or bytes meet a vocabulary of more than
 /// 256.
+/// In the synthetic stream a document ends as `documents` says; files have their own ends.
 Result<std::unique_ptr<TokenSource>> open_token_source(const std::string& path, int seq_len,
                                                        int vocab, std::uint64_t seed,
-                                                       bool reshuffle = true);
+                                                       bool reshuffle = true,
+                                                       DocumentEnds documents = {});
 
 }  // namespace lockstep

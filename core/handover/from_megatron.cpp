@@ -292,6 +292,12 @@ class MegatronReader : MegatronAccount {
           from("train-samples"));
     }
     take("training.seed", 1234);
+    for (const char* name : {"reset-attention-mask", "reset-position-ids", "eod-mask-loss"}) {
+      if (!flag(name)) continue;
+      plan_.lose(from(name) + ": which token ends a document, and how long documents are, is not " +
+                 "said here: give training." + std::string(key_for(Trainer::Megatron, name)) +
+                 " with eod_token and mean_document_length");
+    }
     take_real("training.max_norm", 1);
     const bool bf16 = flag("bf16"), fp16 = flag("fp16");
     plan_.text("training.dtype", "float32");

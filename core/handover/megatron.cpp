@@ -175,6 +175,11 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   a.set(named("training.global_batch_size"), s.global_batch_size());
   a.set(named("training.steps"), t.steps);
   a.set(named("training.seed"), static_cast<std::int64_t>(t.seed));
+  a.flag_if(t.reset_attention_mask, named("training.reset_attention_mask"));
+  a.flag_if(t.reset_position_ids, named("training.reset_position_ids"));
+  a.flag_if(t.eod_mask_loss, named("training.eod_mask_loss"));
+  leave_unsaid(h.unsaid, t.has_documents(),
+               "training.eod_token: it is the end of a text of the tokenizer that it loads");
   a.number(named("training.max_norm"), t.max_norm);
   a.flag_if(t.param_dtype() == DType::BF16, named("training.mixed_precision_param"));
   a.flag_if(t.param_dtype() == DType::F16, "fp16");

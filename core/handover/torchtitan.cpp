@@ -193,6 +193,11 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                std::string(s.strategy.offload == Offload::Parameters ? "true" : "false"));
   leave_unsaid(h.unsaid, s.strategy.offload == Offload::Optimizer,
                "parallelism.offload = \"optimizer\": it offloads parameters as well, or nothing");
+  leave_unsaid(h.unsaid, t.reset_attention_mask,
+               "training.reset_attention_mask: choose a flavor of the model with attn_mask_type = "
+               "\"block_causal\"");
+  leave_unsaid(h.unsaid, t.eod_mask_loss,
+               "training.eod_mask_loss: its loss takes every token as a target");
   leave_unsaid(h.unsaid, !t.dataset.empty(),
                "training.dataset: name one of its datasets, or register yours");
 

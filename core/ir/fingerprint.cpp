@@ -95,6 +95,11 @@ std::uint64_t model_fingerprint(const Program& program) {
        {samples.length, samples.classes, samples.per_step, samples.microbatch}) {
     print.add(number);
   }
+  if (samples.document_end >= 0) {
+    print.add(samples.document_end);
+    print.add(samples.mean_document);
+    print.add(std::int64_t{samples.ignores_ends});
+  }
   for (const int dim : samples.over) print.add(std::int64_t{dim});
   for (const auto& colours : {samples.mean, samples.deviation}) {
     for (const double value : colours) print.add(value);

@@ -36,7 +36,11 @@ struct Samples {
   std::int64_t per_step = 0;    // samples of a step on all ranks together
   std::int64_t microbatch = 0;  // samples of one microbatch on one rank
   std::vector<int> over;        // mesh dimensions whose members read different samples
-  bool shuffled = true;         // every epoch has another order of the data set's samples
+  /// The token that ends a document, of which a sequence holds several; -1: there are none.
+  std::int64_t document_end = -1;
+  double mean_document = 0;   // tokens of a document, on average, if the data are synthetic
+  bool ignores_ends = false;  // the token behind such an end is not a target (kIgnoredTarget)
+  bool shuffled = true;       // every epoch has another order of the data set's samples
   // An intensity i of 0 … 255 in channel c (red, green, blue) is given to the model as
   // (i / 255 - mean[c]) / deviation[c].
   std::array<double, 3> mean{}, deviation{};
@@ -69,6 +73,7 @@ enum class TableKind : std::uint8_t {
   Order,      // the tokens of a sample that a rank takes, in its order; without a table, all
   Shift,      // one integer, subtracted from ids of tokens and targets: the first id of the
               // rank's part of the vocabulary; without a table, 0
+  Queries,    // the tokens of a sample that the rank attends with; without a table, all
   Positions,  // the last three: what copies of these names bring (see HostData)
   Starts,
   Columns,

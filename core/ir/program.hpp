@@ -176,6 +176,8 @@ std::string_view to_string(Stream stream);
 /// The target of a host copy: what it brings.
 /// - Tokens, targets and images are those of the rank's samples (Samples). Of tokens and targets,
 ///   it is those that the table Order lists, less the table Shift.
+/// - Documents are the positions at which the documents of the tokens begin that the rank attends
+///   with (table Queries); DocumentPositions counts the rank's own tokens from there.
 /// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how
 ///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
 ///   padding) come from the tables of these names.
@@ -185,6 +187,8 @@ enum class HostData : std::int32_t {
   Tokens,
   Targets,
   Images,
+  Documents,
+  DocumentPositions,
   Positions,
   Starts,
   Columns,
@@ -193,6 +197,8 @@ enum class HostData : std::int32_t {
   GradNorm,
   Memory
 };
+/// Whether every microbatch has its own.
+constexpr bool is_batch(HostData data) { return data <= HostData::DocumentPositions; }
 inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
 

@@ -1,5 +1,10 @@
 #include "core/model/attention.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/base/documents.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep {
@@ -16,6 +21,7 @@ Attention::Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape
       keys_axis_(sharers() > 1 ? "cp_keys" : "cp") {
   const std::int64_t pieces = shape.passes_keys ? 2 * parts() : parts() + 1;
   if (shape.gathers_keys || shape.passes_keys) starts_ = {f.formal("starts", 2 * pieces, kIndex)};
+  if (shape.mean_document > 0) documents_ = f.formal("documents", rows(), kIndex);
   for (std::int64_t t = 0; shape.passes_keys && t < parts(); ++t) {
     starts_.push_back(f.inside("starts", 4 * t, 4, 2 * pieces, kIndex));
   }
@@ -34,7 +40,11 @@ TensorId Attention::forward(TensorId qkv) {
   lse_ = f_.tensor(rows() * own_width() / spec_.head_dim, sum_type(shape_.dtype));
   meet(Part::Forward, [&](const Keys& keys) {
     f_.emit(Part::Forward, KernelKind::AttentionForward,
-            {dims(), {}, {qkv_, keys.all, keys.starts}, {result_, lse_}, keys.turn > 0});
+            {dims(keys.turn),
+             {},
+             {qkv_, keys.all, keys.starts, documents_},
+             {result_, lse_},
+             keys.turn > 0});
   });
   const std::int64_t sequence = shape_.context_parallel * shape_.seq;
   f_.keep(rows() * own_width() / spec_.head_dim * sequence * shape_.score_bytes, lse_);
@@ -60,9 +70,9 @@ TensorId Attention::backward(TensorId d_result) {
                          gathered ? "dkeys.all" : "dkeys" + number);
     }
     f_.emit(Part::InputGrad, KernelKind::AttentionBackward,
-            {dims(),
+            {dims(keys.turn),
              {},
-             {qkv_, result_, lse_, d_out, keys.all, keys.starts},
+             {qkv_, result_, lse_, d_out, keys.all, keys.starts, documents_},
              {d_qkv, d_keys},
              keys.turn > 0});
     if (keys.turn == 0) {
@@ -166,12 +176,36 @@ void Attention::rope(Part part, TensorId qkv, bool inverse) {
            {qkv}});
 }
 
-/// The dimensions of the attention kernels. If tokens are exchanged for heads, a rank has those of
+/// If tokens are exchanged for heads, a rank has those of
 /// all ranks that it exchanges with, and a share of the heads.
-std::vector<std::int64_t> Attention::dims() const {
+std::vector<std::int64_t> Attention::dims(int turn) const {
   return {shape_.batch,       sharers() * shape_.seq,
           heads_ / sharers(), kv_heads_ / sharers(),
-          spec_.head_dim,     shape_.passes_keys ? 1 : shape_.gathers_keys ? parts() : 0};
+          spec_.head_dim,     shape_.passes_keys ? 1 : shape_.gathers_keys ? parts() : 0,
+          scores(turn)};
+}
+
+/// The scores of one sequence and head that a rank computes with the keys of that turn, as expected
+/// on average over all ranks; 0 without documents.
+std::int64_t Attention::scores(int turn) const {
+  if (!documents_.valid()) return 0;
+  const double mean = shape_.mean_document;
+  const std::int64_t own = sharers() * shape_.seq, ranks = parts();
+  double all = 0;
+  if (!shape_.passes_keys) {
+    all = expected_scores(mean, ranks * own);  // of all ranks together
+  } else {
+    const std::int64_t piece = own / 2;
+    const auto pieces = [&](std::int64_t rank) { return std::array{rank, 2 * ranks - 1 - rank}; };
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      for (const std::int64_t query : pieces(rank)) {
+        for (const std::int64_t key : pieces((rank + ranks - turn) % ranks)) {
+          all += expected_scores(mean, piece, (query - key) * piece);
+        }
+      }
+    }
+  }
+  return std::max<std::int64_t>(1, std::llround(all / static_cast<double>(ranks)));
 }
 
 HeadNorms::HeadNorms(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,

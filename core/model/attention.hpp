@@ -77,7 +77,9 @@ class Attention {
   std::int64_t rows() const { return sharers() * shape_.rows(); }
   std::int64_t own_width() const { return width() / sharers(); }
   std::int64_t own_keys_width() const { return keys_width() / sharers(); }
-  std::vector<std::int64_t> dims() const;
+  /// The dimensions of the attention kernels; those of the `turn`-th keys that come by.
+  std::vector<std::int64_t> dims(int turn = 0) const;
+  std::int64_t scores(int turn) const;
 
   FunctionBuilder& f_;
   const ModelSpec& spec_;
@@ -86,7 +88,8 @@ class Attention {
   std::string heads_axis_, keys_axis_;  // of those that exchange heads, and between which keys go
   TensorId qkv_, result_, lse_;         // as the kernels see them
   TensorId keys_, all_,
-      passing_;  // own keys and values, those of all ranks, those of the rank before
+      passing_;         // own keys and values, those of all ranks, those of the rank before
+  TensorId documents_;  // invalid if the sequence is one document
   std::vector<TensorId> starts_;  // the whole table, then that of each turn
 };
 

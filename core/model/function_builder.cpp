@@ -22,6 +22,13 @@ TensorId FunctionBuilder::inside(std::string_view formal, std::int64_t offset,
   tensors_.push_back(std::move(tensor));
   return {static_cast<int>(tensors_.size()) - 1};
 }
+std::int64_t FunctionBuilder::elements_of(std::string_view name) const {
+  for (const TensorInfo& tensor : tensors_) {
+    if (tensor.formal == name) return tensor.formal_elements;
+  }
+  return 0;
+}
+
 TensorId FunctionBuilder::formal(std::string_view name, std::int64_t elements, DType dtype) {
   return inside(name, 0, elements, elements, dtype);
 }

@@ -110,6 +110,8 @@ class FunctionBuilder {
   /// Whether the communicated tensor `formal` lives from one part to another, as "saved" and
   /// "stash" do.
   bool outlives_part(std::string_view formal) const;
+  /// How many elements the formal `name` has; 0 if there is none of this name.
+  std::int64_t elements_of(std::string_view name) const;
   /// The element type of the communicated tensor `formal`.
   DType dtype_of(std::string_view formal) const;
 

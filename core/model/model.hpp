@@ -21,9 +21,11 @@ struct LayerShape {
   DType gradient_dtype = DType::F32;  // of parameters' gradients
   DType buffer_dtype = DType::F32;    // of running statistics
   ActivationCheckpointSpec checkpoint;
-  double loss_scale = 1;         // 1 / tokens of the global batch, so that gradients can be summed
-  bool scales_loss = false;      // gradients are also multiplied by the step's HostData::LossScale
-  std::int64_t shard_count = 1;  // units are padded to a multiple of this many elements
+  double mean_document = 0;  // tokens of the documents to which attention is confined; 0: none are
+  bool resets_positions = false;  // positions count from where a document begins
+  double loss_scale = 1;          // 1 / tokens of the global batch, so that gradients can be summed
+  bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale
+  std::int64_t shard_count = 1;   // units are padded to a multiple of this many elements
   bool plain_apart =
       false;           // parameters of one dimension, norms and biases, have units of their own
   int norm_ranks = 1;  // data-parallel ranks that share the statistics of batch norm

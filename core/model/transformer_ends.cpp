@@ -25,6 +25,15 @@ void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
   layer.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
 }
 
+namespace {
+
+/// The formal that the host fills with the rows of learned positions.
+const char* position_ids(const LayerShape& shape) {
+  return shape.resets_positions ? "document_positions" : "positions";
+}
+
+}  // namespace
+
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units) {
   FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
@@ -38,7 +47,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   const TensorId y = f.formal("y", own * c);
   const TensorId dy = f.formal("dy", own * c);
   const TensorId positions = p.w("wpe");
-  if (tp.active() || shape.context_parallel > 1) {
+  if (tp.active() || shape.context_parallel > 1 || shape.resets_positions) {
     // Rows of tokens whose ids belong to other ranks are zero. A rank adds the positions of its own
     // rows, whose ids also come from the host.
     const TensorId sum = positions.valid() ? f.tensor(own * c, "sum") : y;
@@ -53,7 +62,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
     f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
            {{n, c, n, vocab}, {}, {tokens, all}, {p.g("wte"), {}}});
     if (positions.valid()) {
-      const TensorId ids = f.formal("positions", own, DType::I32);
+      const TensorId ids = f.formal(position_ids(shape), own, DType::I32);
       f.emit(Part::Forward, KernelKind::EmbeddingForward,
              {{own, c, own, spec.max_seq_len}, {}, {ids, positions, sum}, {y}});
       f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
@@ -85,7 +94,7 @@ LayerKind positions_kind(const ModelSpec& spec, const LayerShape& shape, const M
   FunctionBuilder f("positions", shape.dtype, shape.gradient_dtype);
   const std::int64_t own = shape.own_rows(), c = spec.hidden;
   const LayerTensors p(f, model, "embed", units);
-  const TensorId ids = f.formal("positions", own, DType::I32);
+  const TensorId ids = f.formal(position_ids(shape), own, DType::I32);
   const TensorId dy = f.formal("dy", own * c);
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
          {{own, c, own, spec.max_seq_len},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/bfloat16.hpp"
+#include "core/base/documents.hpp"
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/run/snapshot.hpp"
@@ -77,13 +78,18 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
   const std::int64_t shares = size_over(program.mesh, samples.over);
   first_sample_ =
       position_over(program.mesh, samples.over, port.rank) * (samples.per_step / shares);
-  const IndexList* const order = list(TableKind::Order);
-  order_.resize(to_size(order != nullptr ? order->size() : samples.targets()));
-  if (order != nullptr) {
-    order->fill(order_);
-  } else {
-    std::iota(order_.begin(), order_.end(), 0);
-  }
+  const auto taken = [&](TableKind kind) {
+    const IndexList* const given = list(kind);
+    std::vector<std::int32_t> tokens(to_size(given != nullptr ? given->size() : samples.targets()));
+    if (given != nullptr) {
+      given->fill(tokens);
+    } else {
+      std::iota(tokens.begin(), tokens.end(), 0);
+    }
+    return tokens;
+  };
+  order_ = taken(TableKind::Order);
+  if (samples.document_end >= 0) queries_ = taken(TableKind::Queries);
   if (const IndexList* const shift = list(TableKind::Shift)) shift->fill({&shift_, 1});
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
@@ -254,10 +260,21 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
   const Samples& samples = program_.input.samples;
   std::vector<std::int32_t> inputs(to_size(samples.inputs())), targets(to_size(samples.targets()));
   const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
-  for (std::size_t at = 0; at < ids.size(); at += order_.size(), ++first) {
+  const std::int32_t end = static_cast<std::int32_t>(samples.document_end);
+  const HostData data = op.host();
+  const auto& taken = data == HostData::Documents ? queries_ : order_;
+  std::vector<std::int32_t> starts(end >= 0 ? inputs.size() : 0);
+  for (std::size_t at = 0; at < ids.size(); at += taken.size(), ++first) {
     (*batches_)(first, inputs, targets);
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      ids[at + i] = wanted[order_[i]] - shift_;
+    if (end >= 0) document_starts(inputs, end, starts);
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      const std::int32_t token = taken[i];
+      const bool ignored =
+          data == HostData::Targets && samples.ignores_ends && inputs[token] == end;
+      ids[at + i] = data == HostData::Documents           ? starts[token]
+                    : data == HostData::DocumentPositions ? token - starts[token]
+                    : ignored                             ? kIgnoredTarget
+                                                          : wanted[token] - shift_;
     }
   }
 }

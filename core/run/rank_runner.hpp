@@ -64,6 +64,7 @@ class RankRunner {
   std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued
   double step_loss_scale_ = 1;         // and its loss scale
   std::vector<std::int32_t> order_;    // positions of the tokens that the rank takes of a sample
+  std::vector<std::int32_t> queries_;  // of those that it attends with; filled if documents need it
   std::int32_t shift_ = 0;             // subtracted from ids: where the rank's vocabulary begins
   std::vector<std::byte*> addresses_;  // parallel to Role::args
   std::vector<std::int64_t> sizes_;    // parallel to Role::args, bytes

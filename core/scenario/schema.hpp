@@ -65,6 +65,11 @@ void describe(V& v, TrainingSpec& t) {
   v.field("stochastic_rounding", t.stochastic_rounding);
   v.field("seed", t.seed);
   v.field("dataset", t.dataset);
+  v.field("reset_attention_mask", t.reset_attention_mask);
+  v.field("reset_position_ids", t.reset_position_ids);
+  v.field("eod_mask_loss", t.eod_mask_loss);
+  v.field("eod_token", t.eod_token);
+  v.field("mean_document_length", t.mean_document_length);
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
   v.field("on_nonfinite", t.on_nonfinite);

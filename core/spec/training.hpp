@@ -51,12 +51,21 @@ struct TrainingSpec {
   /// version or the folder of its data_batch files. The path is relative to the scenario file.
   /// Empty: a deterministic synthetic stream.
   std::string dataset;
-  bool reshuffle = true;    // every epoch has another order of samples
-  double total_tokens = 0;  // tokens (or images) of the whole training; 0: not known
+  // The next five are of packed sequences: several documents, each of which ends with the token
+  // eod_token, stand one behind the other in each. The first three have the names and the meaning
+  // of Megatron-LM's options.
+  bool reset_attention_mask = false;  // attention does not look across the end of a document
+  bool reset_position_ids = false;    // positions count from where a document begins
+  bool eod_mask_loss = false;         // the token behind the end of a document is not learned
+  int eod_token = -1;                 // -1: not given
+  double mean_document_length = 0;    // tokens, with the end; attention is charged after it
+  bool reshuffle = true;              // every epoch has another order of samples
+  double total_tokens = 0;            // tokens (or images) of the whole training; 0: not known
   NonFinite on_nonfinite = NonFinite::Stop;
   double skip_loss_zscore = 0;  // SpikeLimits::loss
   double skip_grad_zscore = 0;  // SpikeLimits::grad_norm
 
+  bool has_documents() const { return reset_attention_mask || eod_mask_loss; }
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
   DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }
   DType buffer_dtype() const { return type_of(mixed_precision_buffer, dtype); }

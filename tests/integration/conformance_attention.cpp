@@ -5,25 +5,53 @@ namespace lockstep::test {
 
 using K = KernelKind;
 
+namespace {
+
+/// The position at which the document begins that holds a token of the b-th sequence; documents are
+/// of `document` tokens on average, and all of them one if that is 0.
+double document_of(std::int64_t b, std::int64_t position, std::int64_t document) {
+  std::int64_t start = position;
+  const auto begins = [&](std::int64_t at) {
+    const auto mixed = static_cast<std::uint64_t>(at + 1000 * b) * 2654435761U >> 7;
+    return mixed % static_cast<std::uint64_t>(document) == 0;
+  };
+  while (start > 0 && (document == 0 || !begins(start))) --start;
+  return static_cast<double>(start);
+}
+
+}  // namespace
+
 void ConformanceCases::attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
-                                 std::int64_t kv_heads, std::int64_t dim) {
-  const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim};
+                                 std::int64_t kv_heads, std::int64_t dim, std::int64_t document) {
+  const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, 0, document};
   const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
-  const ConformanceCase forward{
-      .kind = K::AttentionForward, .dims = dims, .in = {random(qkv, 2.0)}, .wide_out = "-w"};
+  Numbers documents;
+  for (std::int64_t i = 0; document > 0 && i < batch * seq; ++i) {
+    documents.push_back(document_of(i / seq, i % seq, document));
+  }
+  const ConformanceCase forward{.kind = K::AttentionForward,
+                                .dims = dims,
+                                .in = {random(qkv, 2.0), {}, {}, documents},
+                                .wide_out = "-w"};
   add(forward);
   const auto saved = outputs(forward);
   add({.kind = K::AttentionBackward,
        .dims = dims,
-       .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim)},
+       .in = {forward.in[0],
+              saved[0],
+              saved[1],
+              random(batch * seq * heads * dim),
+              {},
+              {},
+              documents},
        .absent_out = {false, true},
        .wide_in = "--w-"});
 }
 
 void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
                                           std::int64_t kv_heads, std::int64_t dim,
-                                          std::int64_t parts) {
-  const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, parts};
+                                          std::int64_t parts, std::int64_t document) {
+  const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, parts, document};
   const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
   const auto add_pieces = [&](std::int64_t rank, Numbers& to) {
     to.push_back(static_cast<double>(rank * (seq / 2)));
@@ -33,19 +61,27 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
     Numbers starts;
     add_pieces(rank, starts);
     for (std::int64_t part = 0; part < parts; ++part) add_pieces(part, starts);
+    Numbers documents;
+    for (std::int64_t i = 0; document > 0 && i < batch * seq; ++i) {
+      const std::int64_t in_row = i % seq, piece = in_row / (seq / 2);
+      const auto begin = static_cast<std::int64_t>(starts[static_cast<std::size_t>(piece)]);
+      documents.push_back(document_of(i / seq, begin + in_row % (seq / 2), document));
+    }
     const ConformanceCase forward{
         .kind = K::AttentionForward,
         .dims = dims,
-        .in = {random(qkv, 2.0), random(parts * batch * seq * 2 * kv_heads * dim, 2.0), starts},
+        .in = {random(qkv, 2.0), random(parts * batch * seq * 2 * kv_heads * dim, 2.0), starts,
+               documents},
         .wide_out = "-w"};
     add(forward);
     const auto saved = outputs(forward);
-    const ConformanceCase backward{.kind = K::AttentionBackward,
-                                   .dims = dims,
-                                   .in = {forward.in[0], saved[0], saved[1],
-                                          random(batch * seq * heads * dim), forward.in[1], starts},
-                                   .initial = {random(qkv)},  // whose keys and values stay
-                                   .wide_in = "--w---"};
+    const ConformanceCase backward{
+        .kind = K::AttentionBackward,
+        .dims = dims,
+        .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim), forward.in[1],
+               starts, documents},
+        .initial = {random(qkv)},  // whose keys and values stay
+        .wide_in = "--w----"};
     add(backward);
     for (std::int64_t other = 0; other < parts; ++other) {
       if (other != rank) passed_attention(forward, backward, rank, other);
@@ -69,8 +105,9 @@ void ConformanceCases::passed_attention(ConformanceCase forward, ConformanceCase
   for (ConformanceCase* c : {&forward, &backward}) {
     c->dims[5] = 1;
     c->accumulate = true;
-    c->in[c->in.size() - 2] = keys;
-    c->in.back() = starts;
+    const std::size_t at = c == &forward ? 1 : 4;
+    c->in[at] = keys;
+    c->in[at + 1] = starts;
     add(*c);
   }
 }

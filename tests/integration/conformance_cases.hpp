@@ -35,20 +35,24 @@ class ConformanceCases {
   void rows_and_columns(std::int64_t rows, std::int64_t cols);
   /// The vocabulary is divided into parts, of which the last may hold some padding, or only
   /// padding.
-  void cross_entropy_parts(std::int64_t rows, std::int64_t vocab, std::int64_t parts);
+  /// With `ignored`, every third row has no target.
+  void cross_entropy_parts(std::int64_t rows, std::int64_t vocab, std::int64_t parts,
+                           bool ignored = false);
   void line(std::int64_t n);
   void clip(std::int64_t blocks, double max_norm);
   void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab);
 
   // conformance_attention.cpp
+  /// If `document` is not 0, sequences hold documents of so many tokens on average.
   void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
-                 std::int64_t dim);
+                 std::int64_t dim, std::int64_t document = 0);
   /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own
   /// tokens, half of them from the front of the sequence and half from the back.
   void passed_attention(ConformanceCase forward, ConformanceCase backward, std::int64_t rank,
                         std::int64_t other);
   void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
-                          std::int64_t kv_heads, std::int64_t dim, std::int64_t parts);
+                          std::int64_t kv_heads, std::int64_t dim, std::int64_t parts,
+                          std::int64_t document = 0);
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
             std::int64_t row_heads);
   void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/documents.hpp"
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {
@@ -119,14 +120,22 @@ void ConformanceCases::rows_and_columns(std::int64_t rows, std::int64_t cols) {
 }
 
 void ConformanceCases::cross_entropy_parts(std::int64_t rows, std::int64_t vocab,
-                                           std::int64_t parts) {
+                                           std::int64_t parts, bool ignored) {
   const std::int64_t cols = (vocab + parts - 1) / parts;
-  const Numbers targets = ids(rows, vocab);
+  Numbers targets = ids(rows, vocab);
+  for (std::size_t r = 1; ignored && r < targets.size(); r += 3) targets[r] = kIgnoredTarget;
+  if (ignored) {
+    add({.kind = K::CrossEntropy,
+         .dims = {rows, vocab},
+         .scalars = {1.0 / static_cast<double>(rows)},
+         .in = {random(rows * vocab, 8.0), targets},
+         .wide_out = "-w"});
+  }
   std::vector<ConformanceCase> each;
   Numbers stats;
   for (std::int64_t p = 0; p < parts; ++p) {
     Numbers own = targets;
-    for (double& id : own) id -= static_cast<double>(p * cols);
+    for (double& id : own) id -= id == kIgnoredTarget ? 0 : static_cast<double>(p * cols);
     const auto real = static_cast<double>(std::clamp<std::int64_t>(vocab - p * cols, 0, cols));
     each.push_back(
         {.kind = K::CrossEntropyStats,

@@ -115,6 +115,18 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.columns(5, 3, 7);
   cases.columns(9, 24, 16);
   cases.columns(130, 1, 33);
+  // Documents, of which a tile of 32 or 64 keys or queries holds several, or which begin in
+  // another.
+  cases.attention(2, 9, 2, 1, 5, 3);
+  cases.attention(1, 200, 2, 1, 20, 40);
+  cases.attention(2, 150, 2, 1, 64, 50);
+  cases.attention(1, 260, 1, 1, 128, 90);
+  cases.gathered_attention(2, 10, 2, 1, 5, 3, 4);
+  cases.gathered_attention(1, 140, 2, 1, 20, 2, 30);
+  cases.gathered_attention(2, 150, 2, 1, 64, 2, 60);
+  cases.gathered_attention(1, 256, 1, 1, 128, 3, 100);
+  cases.cross_entropy_parts(7, 64, 4, true);
+  cases.cross_entropy_parts(5, 61, 2, true);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);

@@ -33,6 +33,7 @@ inline Outcome train(const Scenario& s, int steps = kParitySteps,
   if (backend == nullptr) backend = cpu.get();
   RunOptions options;
   options.steps = steps;
+  options.dataset = s.dataset_path();
   options.initial_state = from;
   options.return_state = true;
   auto run = backend->run(*program, s.cluster, options);

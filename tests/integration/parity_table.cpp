@@ -89,10 +89,23 @@ std::string trim(const std::string& text) {
 
 }  // namespace
 
+/// Words of a row that stand for several keys.
+const std::map<std::string, std::string>& long_words() {
+  static const std::map<std::string, std::string> words = {
+      {"packed",
+       " training.reset_attention_mask=true training.eod_mask_loss=true training.eod_token=7"
+       " training.mean_document_length=3"},
+      {"repositioned", " training.reset_position_ids=true"}};
+  return words;
+}
+
 ParityRow parity_row(std::string name, const std::string& keys) {
   ParityRow row{std::move(name), "", 0, false};
   for (const std::string& word : words(keys)) {
-    if (word.rfind("within=", 0) == 0) {
+    const auto several = long_words().find(word);
+    if (several != long_words().end()) {
+      row.keys += several->second;
+    } else if (word.rfind("within=", 0) == 0) {
       row.within = std::stod(word.substr(7));
     } else {
       row.keys += (row.keys.empty() ? "" : " ") + word;
@@ -131,7 +144,9 @@ ParityRow ParityRow::single_rank() const {
     row.keys += (row.keys.empty() ? "" : " ") + word;
   };
   for (const std::string& word : words(keys)) {
-    for (const char* shared : {"model.", "optimizer.", "batch=", "training.seq_len="}) {
+    for (const char* shared :
+         {"model.", "optimizer.", "batch=", "training.seq_len=", "training.reset_", "training.eod_",
+          "training.mean_document_length="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
     // A step that overflows is skipped, by the single rank as well.

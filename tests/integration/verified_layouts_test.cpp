@@ -56,6 +56,7 @@ class RandomLayouts {
         sometimes({"enable_sequence_parallel=true"});
       }
       sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"});
+      sometimes({"packed", "packed repositioned"});
       sometimes({"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4"});
       if (experts) {
         keys_ += " model.experts=8 model.capacity_factor=0";

@@ -25,8 +25,10 @@ struct Attention {
   int64_t group;   // query heads per key head
   int64_t query_pieces, key_pieces, piece;
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
+  const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
   T scale;
-  Attention(const KernelArgs& args, const std::int32_t* piece_starts)
+  Attention(const KernelArgs& args, const std::int32_t* piece_starts,
+            const std::int32_t* document_starts)
       : batch(args.dims[0]),
         seq(args.dims[1]),
         heads(args.dims[2]),
@@ -39,6 +41,7 @@ struct Attention {
         key_pieces(piece_starts ? 2 * args.dims[5] : 1),
         piece(seq / query_pieces),
         starts(piece_starts),
+        documents(document_starts),
         scale(static_cast<T>(1 / __builtin_sqrt(static_cast<double>(head_dim)))) {}
   int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
@@ -51,14 +54,22 @@ struct Attention {
   int64_t values() const { return kv_heads * head_dim; }
   int64_t query_start(int64_t query_piece) const { return starts ? starts[query_piece] : 0; }
   int64_t key_start(int64_t key_piece) const { return starts ? starts[2 + key_piece] : 0; }
+  /// How many of the keys from `first_key` of the sequence on come before the document of query s.
+  /// It does not fall from one query of a piece to the next.
+  int64_t hidden(int64_t b, int64_t s, int64_t first_key) const {
+    if (!documents) return 0;
+    const int64_t before = documents[b * seq + s] - first_key;
+    return before > 0 ? before : 0;
+  }
   int64_t out(int64_t b, int64_t h, int64_t s) const {
     return ((b * seq + s) * heads + h) * head_dim;
   }
   int64_t lse(int64_t b, int64_t h, int64_t s) const { return (b * heads + h) * seq + s; }
 };
 
-/// Turns one row of raw scores into exp(scale * score - m) for its first `valid` keys and 0 for the
-/// others, and updates m and l, the running maximum and sum. Returns exp(old m - new m).
+/// Turns one row of raw scores into exp(scale * score - m) for its first `valid` keys, of which
+/// there is one, and 0 for the others, and updates m and l, the running maximum and sum. Returns
+/// exp(old m - new m).
 template <class T>
 inline T softmax_step(T* scores, int64_t valid, int64_t keys, T scale, T& m, T& l) {
   const T lowest = -__builtin_huge_val();
@@ -82,7 +93,7 @@ inline T softmax_step(T* scores, int64_t valid, int64_t keys, T scale, T& m, T& 
 
 template <class T>
 void run_attention_forward(const KernelArgs& args) {
-  const Attention<T> shape(args, input<std::int32_t>(args, 2));
+  const Attention<T> shape(args, input<std::int32_t>(args, 2), input<std::int32_t>(args, 3));
   const int64_t D = shape.head_dim;
   const int64_t tiles = (shape.piece + kTileQueries<T> - 1) / kTileQueries<T>;
   const int64_t units = shape.query_pieces * tiles;
@@ -118,20 +129,20 @@ void run_attention_forward(const KernelArgs& args) {
       for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
         const int64_t start = shape.key_start(key_piece);
         const int64_t visible = least(shape.piece, q0 + queries - start);
-        for (int64_t k0 = 0; k0 < visible; k0 += kTileKeys) {
+        const int64_t earlier = shape.hidden(b, s0, start) / kTileKeys * kTileKeys;
+        for (int64_t k0 = earlier; k0 < visible; k0 += kTileKeys) {
           const int64_t keys = least(kTileKeys, visible - k0);
           const T* const key = kv_base + shape.key(b, kv, key_piece, k0);
           gemm<T>(false, true, queries, keys, D, qkv + shape.query(b, h, s0), shape.row, key,
                   shape.kv_row, scores, kTileKeys);
           for (int64_t i = 0; i < queries; ++i) {
-            const int64_t valid = q0 + i - start - k0 + 1;
+            const int64_t valid = least(keys, q0 + i - start - k0 + 1);
+            const int64_t hidden = least(keys, shape.hidden(b, s0 + i, start + k0));
             T* const row = scores + i * kTileKeys;
-            if (valid <= 0) {
-              for (int64_t j = 0; j < keys; ++j) row[j] = T(0);
-              continue;
-            }
-            const T correction =
-                softmax_step<T>(row, least(valid, keys), keys, shape.scale, m[i], l[i]);
+            for (int64_t j = 0; j < (valid > hidden ? hidden : keys); ++j) row[j] = T(0);
+            if (valid <= hidden) continue;
+            const T correction = softmax_step<T>(row + hidden, valid - hidden, keys - hidden,
+                                                 shape.scale, m[i], l[i]);
             if (!first) {
               for_vectors<T>(0, D, [&](int64_t d, auto n) {
                 store(sums + i * D + d, load(sums + i * D + d, n) * correction, n);
@@ -161,7 +172,7 @@ void run_attention_forward(const KernelArgs& args) {
 /// of query heads shares are always added in the same order.
 template <class T>
 void run_attention_backward(const KernelArgs& args) {
-  const Attention<T> shape(args, input<std::int32_t>(args, 5));
+  const Attention<T> shape(args, input<std::int32_t>(args, 5), input<std::int32_t>(args, 6));
   const int64_t D = shape.head_dim, seq = shape.seq, heads_row = shape.heads * D;
   const T* const qkv = input<T>(args, 0);
   const T* const o = input<T>(args, 1);
@@ -178,7 +189,7 @@ void run_attention_backward(const KernelArgs& args) {
     T* const delta = d_scores + kTileQueries<T> * kTileKeys;  // by query: sum of do * o
     // Adds the gradients that the queries of one tile give to the keys of another, and the reverse.
     const auto tile = [&](int64_t b, int64_t h, int64_t s0, int64_t queries, int64_t first_valid,
-                          const T* key, T* d_key, int64_t keys, bool add_to_keys,
+                          int64_t first_key, const T* key, T* d_key, int64_t keys, bool add_to_keys,
                           bool add_to_queries) {
       const T* const query = qkv + shape.query(b, h, s0);
       const T* const d_out = d_o + shape.out(b, h, s0);
@@ -187,15 +198,17 @@ void run_attention_backward(const KernelArgs& args) {
               d_scores, kTileKeys);
       for (int64_t i = 0; i < queries; ++i) {
         const int64_t valid = least(keys, first_valid + i);
+        const int64_t hidden = least(keys, shape.hidden(b, s0 + i, first_key));
         const T norm = lse[shape.lse(b, h, s0 + i)], row_delta = delta[s0 + i];
         T* const p = probs + i * kTileKeys;
         T* const ds = d_scores + i * kTileKeys;
-        for_vectors<T>(0, valid, [&](int64_t j, auto n) {
+        for (int64_t j = 0; j < hidden; ++j) p[j] = ds[j] = T(0);
+        for_vectors<T>(hidden, valid, [&](int64_t j, auto n) {
           const Vec<T> e = exponential(load(p + j, n) * shape.scale - norm);
           store(p + j, e, n);
           store(ds + j, e * (load(ds + j, n) - row_delta) * shape.scale, n);
         });
-        for (int64_t j = valid > 0 ? valid : 0; j < keys; ++j) p[j] = ds[j] = T(0);
+        for (int64_t j = valid > hidden ? valid : hidden; j < keys; ++j) p[j] = ds[j] = T(0);
       }
       Epilogue<T> to_keys;
       to_keys.add_c = add_to_keys;
@@ -225,14 +238,18 @@ void run_attention_backward(const KernelArgs& args) {
             const int64_t at = shape.key(b, kv, key_piece, k0);
             bool add_to_keys = g > 0;  // the first tile overwrites a gradient, later ones add to it
             for (int64_t query_piece = 0; query_piece < shape.query_pieces; ++query_piece) {
+              const int64_t first_key = shape.key_start(key_piece) + k0;
               const int64_t ahead =  // how far the keys are ahead of this piece's first query
-                  shape.key_start(key_piece) + k0 - shape.query_start(query_piece);
+                  first_key - shape.query_start(query_piece);
               for (int64_t q0 = ahead > 0 ? ahead / kTileQueries<T> * kTileQueries<T> : 0;
                    q0 < shape.piece; q0 += kTileQueries<T>) {
-                // All queries see the first tile of keys, unless they have met others before.
-                tile(b, h, query_piece * shape.piece + q0, least(kTileQueries<T>, shape.piece - q0),
-                     q0 - ahead + 1, kv_base + at, d_kv_base + at, keys, add_to_keys,
-                     args.accumulate || key_piece > 0 || k0 > 0);
+                const int64_t s0 = query_piece * shape.piece + q0;
+                // The first tile of keys begins the gradients of all queries, those of later
+                // documents too, unless they have met others before.
+                const bool begun = args.accumulate || key_piece > 0 || k0 > 0;
+                if (begun && shape.hidden(b, s0, first_key) >= keys) break;
+                tile(b, h, s0, least(kTileQueries<T>, shape.piece - q0), q0 - ahead + 1, first_key,
+                     kv_base + at, d_kv_base + at, keys, add_to_keys, begun);
                 add_to_keys = true;
               }
             }

@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "backends/cpu/kernels/simd_math.hpp"
+#include "core/base/documents.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -63,9 +64,13 @@ void run_embedding_backward(const KernelArgs& args) {
 }
 
 /// Returns the loss of one row and writes its gradient: softmax(x)[i] * scale, minus scale at the
-/// target.
+/// target. Both are 0 if the row is ignored.
 template <class T>
 double cross_entropy_row(const T* x, int64_t cols, int64_t target, T scale, T* dx) {
+  if (target == kIgnoredTarget) {
+    for_vectors<T>(0, cols, [&](int64_t i, auto n) { store(dx + i, Vec<T>{}, n); });
+    return 0;
+  }
   assert(target >= 0 && target < cols);
   const T lowest = -__builtin_huge_val();
   Vec<T> top = splat(lowest);
@@ -167,14 +172,16 @@ void run_cross_entropy_parallel(const KernelArgs& args) {
       }
       const T* const x = input<T>(args, 0) + r * cols;
       T* const dx = output<T>(args, 0) + r * cols;
-      const T factor = gradient_scale / sum;
+      const bool ignored = targets[r] == kIgnoredTarget;
+      const T factor = ignored ? T(0) : gradient_scale / sum;
       for_vectors<T>(0, real, [&](int64_t i, auto n) {
         store(dx + i, exponential(load(x + i, n) - largest) * factor, n);
       });
       for (int64_t i = real; i < cols; ++i) dx[i] = 0;
       if (targets[r] >= 0 && targets[r] < real) dx[targets[r]] -= gradient_scale;
-      losses[r] = __builtin_log(static_cast<double>(sum)) + static_cast<double>(largest) -
-                  static_cast<double>(at_target);
+      losses[r] = ignored ? 0
+                          : __builtin_log(static_cast<double>(sum)) + static_cast<double>(largest) -
+                                static_cast<double>(at_target);
     }
   });
   double sum = 0;

@@ -109,6 +109,13 @@ std::size_t shared_bytes(int64_t D, int tiles, int score_tiles) {
          sizeof(A);
 }
 
+/// How many keys of a piece come before the document of query q of its piece, which is s of all.
+template <class T>
+__device__ __forceinline__ int64_t hidden_keys(const Attention<T>& a, int64_t b, int64_t s,
+                                               int64_t q, int64_t key_piece) {
+  return a.documents == nullptr || q >= a.piece ? 0 : a.document(b, s, key_piece);
+}
+
 /// There is a block for each (tile of queries, head, batch).
 template <class T, int kD>
 __global__ void attention_forward(Attention<T> a) {
@@ -132,7 +139,9 @@ __global__ void attention_forward(Attention<T> a) {
   }
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
     const int64_t last = q + a.ahead(tile.piece, piece);
-    for (int64_t k0 = 0; k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
+    const int64_t hidden = hidden_keys(a, b, s, q, piece);
+    for (int64_t k0 = a.first_key(b, s - at.r, piece, kTile);
+         k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
       const T* const from = a.kv + a.key(b, kv, piece, k0);
       sync_block();
       read_tile(from, a.kv_row, a.piece - k0, D, keys);
@@ -142,15 +151,17 @@ __global__ void attention_forward(Attention<T> a) {
       A most = top;
       for (int j = 0; j < kScores; ++j) {
         const int64_t k = k0 + at.c + j * kRowThreads;
-        scores[j] = k <= last && k < a.piece ? scores[j] * a.scale : -infinity<A>();
+        const bool seen = k >= hidden && k <= last && k < a.piece;
+        scores[j] = seen ? scores[j] * a.scale : -infinity<A>();
         most = greater(most, scores[j]);
       }
-      // It is finite: every query sees the first key of the first piece, or has seen others before.
       most = row_max(most);
-      const A correction = exponential(top - most);
+      // A query has seen no key yet if its document begins later. -inf - -inf is not a number.
+      const A base = most == -infinity<A>() ? A(0) : most;
+      const A correction = exponential(top - base);
       A part = 0;
       for (int j = 0; j < kScores; ++j) {
-        const A p = exponential(scores[j] - most);
+        const A p = exponential(scores[j] - base);
         part += p;
         weights[at.r * (kTile + 1) + at.c + j * kRowThreads] = p;
       }
@@ -219,6 +230,7 @@ __global__ void attention_backward_keys(Attention<T> a) {
       const int64_t ahead = a.ahead(piece, tile.piece);
       for (int64_t q0 = a.first_query(piece, tile.piece, k0, kTile); q0 < a.piece; q0 += kTile) {
         const int64_t s0 = a.place(piece, q0);
+        if (a.first_key(b, s0, tile.piece, kTile) > k0) break;  // as all later queries, too
         sync_block();
         read_tile(a.qkv + a.query(b, h, s0), a.row, a.piece - q0, D, queries);
         read_tile(a.d_o + a.out_of(b, h, s0), a.heads * D, a.piece - q0, D, d_outs);
@@ -228,7 +240,8 @@ __global__ void attention_backward_keys(Attention<T> a) {
         dot_rows(at, values, d_outs, D, d_weights);
         for (int j = 0; j < kScores; ++j) {
           const int column = at.c + j * kRowThreads;
-          const bool seen = k <= q0 + column + ahead && q0 + column < a.piece;
+          const bool seen = k <= q0 + column + ahead && q0 + column < a.piece &&
+                            k >= hidden_keys(a, b, s0 + column, q0 + column, tile.piece);
           A p, ds;
           score_gradients(a, b, h, s0 + column, seen, scores[j], d_weights[j], p, ds);
           weights[at.r * (kTile + 1) + column] = p;
@@ -267,7 +280,9 @@ __global__ void attention_backward_queries(Attention<T> a) {
   if (a.adds && q < a.piece) read_rows<kD>(at, a.out + a.query(b, h, s), D, d_query);
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
     const int64_t last = q + a.ahead(tile.piece, piece);
-    for (int64_t k0 = 0; k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
+    const int64_t hidden = hidden_keys(a, b, s, q, piece);
+    for (int64_t k0 = a.first_key(b, s - at.r, piece, kTile);
+         k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
       const T* const from = a.kv + a.key(b, kv, piece, k0);
       sync_block();
       read_tile(from, a.kv_row, a.piece - k0, D, keys);
@@ -278,7 +293,8 @@ __global__ void attention_backward_queries(Attention<T> a) {
       dot_rows(at, d_outs, values, D, d_weights);
       for (int j = 0; j < kScores; ++j) {
         const int column = at.c + j * kRowThreads;
-        const bool seen = k0 + column <= last && k0 + column < a.piece && q < a.piece;
+        const bool seen =
+            k0 + column >= hidden && k0 + column <= last && k0 + column < a.piece && q < a.piece;
         A p, ds;
         score_gradients(a, b, h, s, seen, scores[j], d_weights[j], p, ds);
         d_scores[at.r * (kTile + 1) + column] = ds;

@@ -16,7 +16,8 @@ struct Attention {
   int64_t group;   // query heads per key head
   int64_t query_pieces, key_pieces, piece;
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
-  bool adds;                   // to what other keys gave, which may be all that a query sees
+  const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
+  bool adds;                      // to what other keys gave, which may be all that a query sees
   Acc<T> scale;
   const T *qkv, *kv, *o, *d_o;
   T *out, *d_kv;  // out is o, or dqkv; the gradients of keys and values go to d_kv
@@ -43,6 +44,16 @@ struct Attention {
   /// Query q of one piece sees key k of the other if k <= q + ahead().
   __device__ int64_t ahead(int64_t query_piece, int64_t key_piece) const {
     return starts == nullptr ? 0 : starts[query_piece] - starts[2 + key_piece];
+  }
+  /// The first key of a piece that is in the document of query s of all own tokens, or later; it
+  /// may lie beyond the piece's ends. It does not fall from one query of a piece to the next.
+  __device__ int64_t document(int64_t b, int64_t s, int64_t key_piece) const {
+    return documents[b * seq + s] - (starts == nullptr ? 0 : starts[2 + key_piece]);
+  }
+  /// The first tile, of `tile` keys, that query s or a later one of its piece sees.
+  __device__ int64_t first_key(int64_t b, int64_t s, int64_t key_piece, int64_t tile) const {
+    if (documents == nullptr) return 0;
+    return greater<int64_t>(document(b, s, key_piece), 0) / tile * tile;
   }
   /// How many keys at the front of a piece are seen by at least one of the queries below `end`.
   __device__ int64_t keys_seen(int64_t query_piece, int64_t end, int64_t key_piece) const {
@@ -77,6 +88,7 @@ Attention<T> attention_of(const KernelCall& call) {
           own ? 1 : 2 * d[5],
           own ? d[1] : d[1] / 2,
           own ? nullptr : input<std::int32_t>(call, gathered + 1),
+          call.kernel->dims[6] == 0 ? nullptr : input<std::int32_t>(call, gathered + 2),
           call.kernel->accumulate,
           static_cast<Acc<T>>(1 / __builtin_sqrt(static_cast<double>(d[4]))),
           input<T>(call, 0),

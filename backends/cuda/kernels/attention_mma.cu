@@ -30,13 +30,20 @@ struct QueryTile {
 };
 
 /// Walks the tiles of kKeys keys that a tile of queries sees. If keys are not gathered, they are
-/// one piece, which is known at compile time to save registers.
-template <bool kGathered, int kKeys>
+/// one piece, which is known at compile time to save registers, and so is whether there are
+/// documents (kPacked).
+template <bool kGathered, bool kPacked, int kKeys>
 struct KeyTiles {
   int64_t piece = 0, k0 = 0;
-  /// The first of them. Unless the kernel adds to what other keys gave, it begins the first piece.
+  /// The first of them. Unless the kernel adds to what other keys gave, or documents begin later,
+  /// it begins the first piece.
   __device__ __forceinline__ KeyTiles(const Attention<BF16>& a, const QueryTile& tile) {
-    if (kGathered && a.adds) skip(a, tile);
+    k0 = begin(a, tile);
+    if (kGathered && (kPacked || a.adds)) skip(a, tile);
+  }
+  __device__ __forceinline__ int64_t begin(const Attention<BF16>& a, const QueryTile& tile) const {
+    if (!kPacked || !more(a)) return 0;
+    return a.first_key(blockIdx.z, a.place(tile.piece, tile.first), piece, kKeys);
   }
   __device__ __forceinline__ static int64_t end(const Attention<BF16>& a, const QueryTile& tile,
                                                 int64_t key_piece) {
@@ -54,13 +61,32 @@ struct KeyTiles {
   __device__ __forceinline__ void skip(const Attention<BF16>& a, const QueryTile& tile) {
     while (more(a) && k0 >= end(a, tile, piece)) {
       ++piece;
-      k0 = 0;
+      k0 = begin(a, tile);
     }
   }
 };
 
+/// Where the documents begin of the two rows of a lane, of which only the first `rows` exist.
+template <bool kPacked>
+struct RowDocuments {
+  std::int32_t begin[2] = {0, 0};
+  __device__ __forceinline__ RowDocuments(const Attention<BF16>& a, const Lane& lane, int64_t b,
+                                          int64_t s0, int64_t rows) {
+    for (int half = 0; kPacked && half < 2; ++half) {
+      const int64_t r = smaller<int64_t>(lane.warp * 16 + lane.g + 8 * half, rows - 1);
+      begin[half] = a.documents[b * a.seq + s0 + r];
+    }
+  }
+  /// How many keys from k0 of a piece on come before the document.
+  __device__ __forceinline__ int hidden(const Attention<BF16>& a, int half, int64_t key_piece,
+                                        int64_t k0) const {
+    if (!kPacked) return 0;
+    return clamped(begin[half] - (a.starts == nullptr ? 0 : a.starts[2 + key_piece]) - k0);
+  }
+};
+
 /// There is a block for each (tile of queries, head, batch).
-template <int D, bool kGathered>
+template <int D, bool kGathered, bool kPacked>
 __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>;
@@ -72,12 +98,13 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   const int64_t s0 = a.place(tile.piece, tile.first), queries_left = a.piece - tile.first;
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
   const float scale = a.scale * kLog2E;
-  const auto read_keys = [&](const KeyTiles<kGathered, kTile>& at, int into) {
+  const auto read_keys = [&](const KeyTiles<kGathered, kPacked, kTile>& at, int into) {
     const BF16* const from = a.kv + a.key(b, kv, at.piece, at.k0);
     read_tile<kTile, D>(keys + into, from, a.kv_row, a.piece - at.k0);
     read_tile<kTile, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
-  KeyTiles<kGathered, kTile> at(a, tile);
+  const RowDocuments<kPacked> documents(a, lane, b, s0, queries_left);
+  KeyTiles<kGathered, kPacked, kTile> at(a, tile);
   read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
   if (at.more(a)) read_keys(at, 0);
   commit_copies();
@@ -94,7 +121,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   }
   if (kGathered && a.adds) read_rows<D>(lane, rows[0], rows[1], 1, out);
   for (int buffer = 0; at.more(a); buffer ^= 1) {
-    KeyTiles<kGathered, kTile> next = at;
+    KeyTiles<kGathered, kPacked, kTile> next = at;
     next.next(a, tile);
     if (next.more(a)) read_keys(next, (buffer ^ 1) * kTileElements);
     commit_copies();
@@ -110,6 +137,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     LOCKSTEP_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * half, present);
+      const int hidden = documents.hidden(a, half, at.piece, at.k0);
       float most = top[half];
       LOCKSTEP_UNROLL
       for (int n = 0; n < kTile / 8; ++n) {
@@ -117,20 +145,24 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][2 * half + i];
           x *= scale;
-          if (edge && n * 8 + 2 * lane.t + i > last) x = -infinity<float>();
+          const int key = n * 8 + 2 * lane.t + i;
+          if (edge && key > last) x = -infinity<float>();
+          if (kPacked && key < hidden) x = -infinity<float>();
           most = greater(most, x);
         }
       }
-      // It is finite: every query sees the first key of the first piece, or has seen others before.
       most = row_max(most);
-      const float correction = power_of_two(top[half] - most);
+      // Without documents it is finite: every query sees the first key of the first piece, or has
+      // seen others before. -inf - -inf is not a number.
+      const float base = kPacked && most == -infinity<float>() ? 0 : most;
+      const float correction = power_of_two(top[half] - base);
       float part = 0;
       LOCKSTEP_UNROLL
       for (int n = 0; n < kTile / 8; ++n) {
         LOCKSTEP_UNROLL
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][2 * half + i];
-          x = power_of_two(x - most);
+          x = power_of_two(x - base);
           part += x;
         }
       }
@@ -157,7 +189,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
 }
 
 /// Walks the tiles of kQueries queries that see a tile of keys, over both pieces of queries.
-template <bool kGathered, int kQueries>
+template <bool kGathered, bool kPacked, int kQueries>
 struct QueryTiles {
   int first[2], tiles[2];  // by piece of queries
   __device__ QueryTiles(const Attention<BF16>& a, int64_t key_piece, int64_t k0) {
@@ -168,7 +200,23 @@ struct QueryTiles {
       const int64_t rows = p == 0 || kGathered ? greater<int64_t>(a.piece - from, 0) : 0;
       first[p] = static_cast<int>(from);
       tiles[p] = static_cast<int>((rows + kQueries - 1) / kQueries);
+      if (kPacked) tiles[p] = in_documents(a, p, key_piece, k0);
     }
+  }
+  /// How many of a piece's tiles have a query whose document begins no later than these keys end.
+  __device__ int in_documents(const Attention<BF16>& a, int query_piece, int64_t key_piece,
+                              int64_t k0) const {
+    int least = 0, most = tiles[query_piece];
+    while (least < most) {
+      const int middle = (least + most) / 2;
+      const int64_t s = a.place(query_piece, first[query_piece] + middle * kQueries);
+      if (a.document(blockIdx.z, s, key_piece) < k0 + kTile) {
+        least = middle + 1;
+      } else {
+        most = middle;
+      }
+    }
+    return least;
   }
   __device__ __forceinline__ int all() const { return kGathered ? tiles[0] + tiles[1] : tiles[0]; }
   __device__ __forceinline__ int piece(int tile) const { return kGathered && tile >= tiles[0]; }
@@ -179,7 +227,7 @@ struct QueryTiles {
 
 /// There is a block for each (tile of keys, key head, batch); rows are keys and columns are
 /// queries.
-template <int D, int kQueries, bool kGathered>
+template <int D, int kQueries, bool kGathered, bool kPacked>
 __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kQueryElements = kQueries * kStride<D>;
@@ -189,13 +237,14 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   BF16* const d_outs = queries + 2 * kQueryElements;  // likewise
   float* const lse = reinterpret_cast<float*>(d_outs + 2 * kQueryElements);
   float* const delta = lse + kQueries;
+  int* const hidden = reinterpret_cast<int*>(delta + kQueries);  // keys before a query's document
   const Lane lane;
   const int64_t key_tiles = (a.piece + kTile - 1) / kTile;
   const int64_t key_piece = kGathered ? blockIdx.x / key_tiles : 0;
   const int64_t k0 = (kGathered ? blockIdx.x % key_tiles : blockIdx.x) * kTile;
   const int64_t kv = blockIdx.y, b = blockIdx.z;
   const float scale = a.scale * kLog2E;
-  const QueryTiles<kGathered, kQueries> tiles(a, key_piece, k0);
+  const QueryTiles<kGathered, kPacked, kQueries> tiles(a, key_piece, k0);
   const int rounds = tiles.all() * static_cast<int>(a.group);
   const auto read_queries = [&](int round, int into) {
     const int64_t h = kv * a.group + round / tiles.all();
@@ -220,10 +269,12 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
     const int tile = round % tiles.all();
     const int64_t q0 = tiles.q0(tile), queries_left = a.piece - q0;
     if (threadIdx.x < kQueries) {
-      const int64_t line = a.row_of(
-          b, h, a.place(tiles.piece(tile), q0 + smaller<int64_t>(threadIdx.x, queries_left - 1)));
+      const int64_t s =
+          a.place(tiles.piece(tile), q0 + smaller<int64_t>(threadIdx.x, queries_left - 1));
+      const int64_t line = a.row_of(b, h, s);
       lse[threadIdx.x] = a.lse.get<float>(line) * kLog2E;
       delta[threadIdx.x] = a.delta[line];
+      if (kPacked) hidden[threadIdx.x] = clamped(a.document(b, s, key_piece) - k0);
     }
     wait_for_copies<1>();
     sync_block();
@@ -245,6 +296,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
           const int row = lane.warp * 16 + lane.g + 8 * (i / 2);
           if (column < from_query + row || column >= present) weight = 0;
         }
+        if (kPacked && lane.warp * 16 + lane.g + 8 * (i / 2) < hidden[column]) weight = 0;
         p[n][i] = weight;
         ds[n][i] = weight * (ds[n][i] - delta[column]);
       }
@@ -265,7 +317,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
 }
 
 /// There is a block for each (tile of queries, head, batch).
-template <int D, int kKeys, bool kGathered>
+template <int D, int kKeys, bool kGathered, bool kPacked>
 __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kKeyElements = kKeys * kStride<D>;
@@ -278,12 +330,13 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
   const int64_t s0 = a.place(tile.piece, tile.first), queries_left = a.piece - tile.first;
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
   const float scale = a.scale * kLog2E;
-  const auto read_keys = [&](const KeyTiles<kGathered, kKeys>& at, int into) {
+  const auto read_keys = [&](const KeyTiles<kGathered, kPacked, kKeys>& at, int into) {
     const BF16* const from = a.kv + a.key(b, kv, at.piece, at.k0);
     read_tile<kKeys, D>(keys + into, from, a.kv_row, a.piece - at.k0);
     read_tile<kKeys, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
-  KeyTiles<kGathered, kKeys> at(a, tile);
+  const RowDocuments<kPacked> documents(a, lane, b, s0, queries_left);
+  KeyTiles<kGathered, kPacked, kKeys> at(a, tile);
   read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
   read_tile<kTile, D>(d_outs, a.d_o + a.out_of(b, h, s0), a.heads * D, queries_left);
   if (at.more(a)) read_keys(at, 0);
@@ -302,7 +355,7 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
   float d_query[D / 8][4] = {};
   if (kGathered && a.adds) read_rows<D>(lane, rows[0], rows[1], 1 / a.scale, d_query);
   for (int buffer = 0; at.more(a); buffer ^= 1) {
-    KeyTiles<kGathered, kKeys> next = at;
+    KeyTiles<kGathered, kPacked, kKeys> next = at;
     next.next(a, tile);
     if (next.more(a)) read_keys(next, (buffer ^ 1) * kKeyElements);
     commit_copies();
@@ -322,7 +375,9 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
       for (int i = 0; i < 4; ++i) {
         float weight = power_of_two(p[n][i] * scale - lse[i / 2]);
         const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * (i / 2), present);
-        if (edge && n * 8 + 2 * lane.t + i % 2 > last) weight = 0;
+        const int key = n * 8 + 2 * lane.t + i % 2;
+        if (edge && key > last) weight = 0;
+        if (kPacked && key < documents.hidden(a, i / 2, at.piece, at.k0)) weight = 0;
         ds[n][i] = weight * (ds[n][i] - delta[i / 2]);
       }
     }
@@ -342,31 +397,36 @@ unsigned tiles(const Attention<BF16>& a, int64_t pieces) {
   return static_cast<unsigned>(pieces) * blocks_of(a.piece, kTile);
 }
 
-template <int D, bool kGathered>
+template <int D, bool kGathered, bool kPacked>
 void launch_forward(const Attention<BF16>& a, Queue& queue) {
   queue.launch(
       {tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
-      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered>, a);
+      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered, kPacked>, a);
 }
 
-template <int D, bool kGathered>
+template <int D, bool kGathered, bool kPacked>
 void launch_backward(const Attention<BF16>& a, Queue& queue) {
   constexpr int kOther = D == 64 ? 64 : 32;  // as many as there are registers for
   const auto batch = static_cast<unsigned>(a.batch);
   queue.launch({tiles(a, a.key_pieces), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
-               tile_bytes<D>(2 * kTile + 4 * kOther) + 2 * kOther * sizeof(float),
-               backward_keys<D, kOther, kGathered>, a);
+               tile_bytes<D>(2 * kTile + 4 * kOther) + (kPacked ? 3 : 2) * kOther * sizeof(float),
+               backward_keys<D, kOther, kGathered, kPacked>, a);
   queue.launch({tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), batch}, {kThreads},
-               tile_bytes<D>(2 * kTile + 4 * kOther), backward_queries<D, kOther, kGathered>, a);
+               tile_bytes<D>(2 * kTile + 4 * kOther),
+               backward_queries<D, kOther, kGathered, kPacked>, a);
 }
 
-/// Calls f(size of a head, whether keys are gathered), both known at compile time.
+/// Calls f(size of a head, whether keys are gathered, whether there are documents), all known at
+/// compile time.
 template <class F>
 void for_shape(const Attention<BF16>& a, const F& f) {
-  const auto with = [&](auto gathered) {
-    a.head_dim == 64 ? f(Width<64>{}, gathered) : f(Width<128>{}, gathered);
+  const auto with = [&](auto gathered, auto packed) {
+    a.head_dim == 64 ? f(Width<64>{}, gathered, packed) : f(Width<128>{}, gathered, packed);
   };
-  a.starts == nullptr ? with(std::false_type{}) : with(std::true_type{});
+  const auto of_keys = [&](auto gathered) {
+    a.documents == nullptr ? with(gathered, std::false_type{}) : with(gathered, std::true_type{});
+  };
+  a.starts == nullptr ? of_keys(std::false_type{}) : of_keys(std::true_type{});
 }
 
 bool aligned(const std::byte* address) {
@@ -386,14 +446,16 @@ bool on_tensor_cores(const KernelCall& call) {
 
 void attention_forward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  for_shape(
-      a, [&](auto head, auto gathered) { launch_forward<head.kValue, gathered.value>(a, queue); });
+  for_shape(a, [&](auto head, auto gathered, auto packed) {
+    launch_forward<head.kValue, gathered.value, packed.value>(a, queue);
+  });
 }
 
 void attention_backward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  for_shape(
-      a, [&](auto head, auto gathered) { launch_backward<head.kValue, gathered.value>(a, queue); });
+  for_shape(a, [&](auto head, auto gathered, auto packed) {
+    launch_backward<head.kValue, gathered.value, packed.value>(a, queue);
+  });
 }
 
 }  // namespace lockstep::cuda::LOCKSTEP_TARGET

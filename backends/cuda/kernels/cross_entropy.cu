@@ -1,6 +1,7 @@
 // Cross-entropy with the gradient of the logits in place, over the whole vocabulary or over one
 // rank's part of it. In the second case the ranks first exchange three numbers for each row.
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/documents.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
@@ -81,14 +82,17 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
   const int64_t row = blockIdx.x;
   const int target = targets[row];
   const T* const x = logits + row * cols;
-  const A at_target = value(x[target]);  // read before it is overwritten by its gradient
+  const bool ignored = target == kIgnoredTarget;
+  // It is read before it is overwritten by its gradient.
+  const A at_target = ignored ? A(0) : value(x[target]);
   const RowSum<A> all = sum_row<kThreads, N>(x, cols);
-  const A factor = gradient_scale(scale, loss_scale);
+  const A factor = ignored ? A(0) : gradient_scale(scale, loss_scale);
   write_gradient<kThreads, N>(x, out + row * cols, cols, cols, target, all.largest,
                               factor / all.sum, factor);
   if (threadIdx.x == 0) {
-    losses[row] = static_cast<double>(logarithm(all.sum)) + static_cast<double>(all.largest) -
-                  static_cast<double>(at_target);
+    losses[row] = ignored ? 0
+                          : static_cast<double>(logarithm(all.sum)) +
+                                static_cast<double>(all.largest) - static_cast<double>(at_target);
   }
 }
 
@@ -128,12 +132,14 @@ __global__ void __launch_bounds__(kThreads, kResident<T, kThreads>)
     const A own = stats.get<A>(at + 1);
     if (own != 0) sum += own * exponential(stats.get<A>(at) - largest);
   }
-  const A factor = gradient_scale(scale, loss_scale);
+  const bool ignored = targets[row] == kIgnoredTarget;
+  const A factor = ignored ? A(0) : gradient_scale(scale, loss_scale);
   write_gradient<kThreads, N>(logits + row * cols, out + row * cols, cols, real, target, largest,
                               factor / sum, factor);
   if (threadIdx.x == 0) {
-    losses[row] = static_cast<double>(logarithm(sum)) + static_cast<double>(largest) -
-                  static_cast<double>(at_target);
+    losses[row] = ignored ? 0
+                          : static_cast<double>(logarithm(sum)) + static_cast<double>(largest) -
+                                static_cast<double>(at_target);
   }
 }
 

@@ -23,7 +23,7 @@ Column positions(Index seq, const double* starts = nullptr) {
 
 class Attention {
  public:
-  /// `kv` is the index of the operand with keys and values; the operand `starts` is the next.
+  /// `kv` is the index of the operand with keys and values; `starts` and `documents` are the next.
   Attention(Operands& k, std::size_t kv)
       : batch(k.dim(0)),
         seq(k.dim(1)),
@@ -70,9 +70,12 @@ class Attention {
         key_at.segment(p * seq, seq) = positions(seq, starts + 2 * (p + 1));
       }
     }
+    const double* const documents = k_.has_in(kv_ + 2) ? k_.in(kv_ + 2).data() : nullptr;
     for (Index i = 0; i < seq; ++i) {
       for (Index j = 0; j < key_at.size(); ++j) {
-        if (key_at(j) > query_at(i)) s(i, j) = -std::numeric_limits<double>::infinity();
+        const bool other_document = documents != nullptr && key_at(j) < documents[b * seq + i];
+        if (key_at(j) > query_at(i) || other_document)
+          s(i, j) = -std::numeric_limits<double>::infinity();
       }
     }
     return s;

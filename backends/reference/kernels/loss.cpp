@@ -4,6 +4,7 @@
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/documents.hpp"
 
 namespace lockstep::reference {
 namespace {
@@ -14,14 +15,17 @@ Index real_columns(Operands& k, std::size_t columns) {
   return k.has_in(columns) ? static_cast<Index>(k.in(columns)(0)) : k.dim(1);
 }
 
+bool is_ignored(Operands& k, Index r) { return k.in(1)(r) == kIgnoredTarget; }
+
 /// Writes the gradient of the loss by the logits of row r; `lse` is log sum exp of all its logits.
 void gradient_of_row(Operands& k, Index r, double lse, Index real, double loss_scale) {
   const Index rows = k.dim(0), cols = k.dim(1), target = static_cast<Index>(k.in(1)(r));
+  const bool ignored = is_ignored(k, r);
   auto d = k.out(0, rows).row(r);
   d.head(real) = (k.in(0, rows).row(r).head(real) - lse).exp();
   d.tail(cols - real) = 0;
   if (target >= 0 && target < cols) d(target) -= 1;
-  d *= k.scalar(0) * loss_scale;
+  d *= ignored ? 0 : k.scalar(0) * loss_scale;
 }
 
 }  // namespace
@@ -33,7 +37,7 @@ void cross_entropy(Operands& k) {
   for (Index r = 0; r < rows; ++r) {
     const double largest = x.row(r).maxCoeff();
     const double lse = largest + std::log((x.row(r) - largest).exp().sum());
-    loss += lse - x(r, static_cast<Index>(k.in(1)(r)));
+    if (!is_ignored(k, r)) loss += lse - x(r, static_cast<Index>(k.in(1)(r)));
     gradient_of_row(k, r, lse, k.dim(1), k.factor(2));
   }
   k.set(k.out(1), k.scalar(0) * loss);
@@ -60,7 +64,7 @@ void cross_entropy_parallel(Operands& k) {
     const double largest = of_parts.col(0).maxCoeff();
     const double sum = (of_parts.col(1) * (of_parts.col(0) - largest).exp()).sum();
     const double lse = largest + std::log(sum);
-    loss += lse - of_parts.col(2).maxCoeff();
+    if (!is_ignored(k, r)) loss += lse - of_parts.col(2).maxCoeff();
     gradient_of_row(k, r, lse, real_columns(k, 3), k.factor(4));
   }
   k.set(k.out(1), k.scalar(0) * loss);

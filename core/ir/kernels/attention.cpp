@@ -11,13 +11,14 @@ std::string_view bad_shares(const Kernel& kernel) {
   const std::int64_t heads = kernel.dims[2], kv_heads = kernel.dims[3];
   if (kv_heads < 1 || heads % kv_heads != 0) return "kv_heads does not divide heads";
   if (parts == 0 && kernel.accumulate) return "adds to what other keys gave, but has none";
+  if (kernel.dims[6] < 0) return "scores are negative";
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
 }  // namespace
 
 std::vector<KernelRow> rows::attention() {
-  const auto dims = words("batch seq heads kv_heads head_dim parts");
+  const auto dims = words("batch seq heads kv_heads head_dim parts scores");
   return {
       // o = softmax(q kᵀ / sqrt(head_dim), causal) v for every head; heads / kv_heads queries share
       // a key and a value.
@@ -32,6 +33,11 @@ std::vector<KernelRow> rows::attention() {
       // If it accumulates, o and lse hold the result for other keys, and become that for both: a
       // softmax over all of them. The new keys may all be later than a query, which then keeps its
       // result. Otherwise every query sees a key of the first piece.
+      // documents [batch, seq] says where in the sequence the document of a query begins; it sees
+      // no
+      // earlier key. Documents of a later query begin no earlier. `scores` is then the number of
+      // scores of a sequence and head that one expects, after which the work is counted, and at
+      // least 1; without documents it is 0.
       // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
       // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many, and
       // as many with the keys of each other rank, where there is no diagonal.
@@ -47,10 +53,15 @@ std::vector<KernelRow> rows::attention() {
               {.name = "[starts]",
                .extent = "2 (parts + 1) !!parts",
                .type = Index,
-               .given_if = "parts"}},
+               .given_if = "parts"},
+              {.name = "[documents]",
+               .extent = "batch seq !!scores",
+               .type = Index,
+               .given_if = "scores"}},
        .out = {{"o", "batch seq heads head_dim", OperandType::Own, Effect::Accumulate},
                {"lse", "batch heads seq", Sums, Effect::Accumulate}},
-       .flops = "2 head_dim batch heads seq (seq (parts + !parts) + !accumulate)",
+       .flops =
+           "2 head_dim batch heads (!scores seq (seq (parts + !parts) + !accumulate) + 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
@@ -74,7 +85,11 @@ std::vector<KernelRow> rows::attention() {
               {.name = "[starts]",
                .extent = "2 (parts + 1) !!parts",
                .type = Index,
-               .given_if = "parts"}},
+               .given_if = "parts"},
+              {.name = "[documents]",
+               .extent = "batch seq !!scores",
+               .type = Index,
+               .given_if = "scores"}},
        .out = {{.name = "dqkv",
                 .extent = "batch seq (heads + 2 kv_heads) head_dim",
                 .effect = Effect::Accumulate,
@@ -82,7 +97,8 @@ std::vector<KernelRow> rows::attention() {
                {.name = "[dkv]",
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
-       .flops = "5 head_dim batch heads seq (seq (parts + !parts) + !accumulate)",
+       .flops =
+           "5 head_dim batch heads (!scores seq (seq (parts + !parts) + !accumulate) + 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the

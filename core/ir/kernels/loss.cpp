@@ -6,6 +6,7 @@ namespace lockstep {
 std::vector<KernelRow> rows::losses() {
   return {
       // loss (+)= scale × sum over rows of -log softmax(logits)[target]
+      // A row whose target is kIgnoredTarget (core/base/documents.hpp) counts as 0, here and below.
       // dlogits = scale × loss_scale (1 if it is absent) × the gradient of that sum; dlogits may
       // alias logits
       {.kind = K::CrossEntropy,

@@ -22,6 +22,10 @@ bool attention_reads(Along qkv, Along kv, Along starts) {
   if (qkv != Along::Tokens) return fits(kv, qkv);
   return (kv == Along::Same || times_passed(kv) >= 0) && starts != Along::Nothing;
 }
+/// Whether the places where documents begin are absent, or those of the queries.
+bool fits_documents(Along documents, Along qkv) {
+  return fits(documents, is_rows(qkv) ? qkv : Along::Same);
+}
 /// Whether each rank's queries meet the keys of the ranks one after the other.
 bool meets_passed_keys(Along qkv, Along kv) {
   return qkv == Along::Tokens && times_passed(kv) >= 0;
@@ -36,7 +40,7 @@ Along one_more(const Kernel& k, const AxisOperands& o, Along kv, Along out) {
 
 bool attention_forward(const Kernel& k, AxisOperands& o) {
   const Along qkv = o.in[0], kv = o.in[1];
-  if (!attention_reads(qkv, kv, o.in[2])) return false;
+  if (!attention_reads(qkv, kv, o.in[2]) || !fits_documents(o.in[3], qkv)) return false;
   if (meets_passed_keys(qkv, kv)) {
     const Along result = one_more(k, o, kv, o.out[0]), lse = one_more(k, o, kv, o.out[1]);
     o.out[0] = result;
@@ -53,7 +57,7 @@ bool attention_backward(const Kernel& k, AxisOperands& o) {
     if (o.in[i] != (shares_keys ? Along::Split : qkv)) return false;
   }
   const Along kv = o.in[4];
-  if (!attention_reads(qkv, kv, o.in[5])) return false;
+  if (!attention_reads(qkv, kv, o.in[5]) || !fits_documents(o.in[6], qkv)) return false;
   if (meets_passed_keys(qkv, kv)) {
     o.out = {one_more(k, o, kv, o.out[0]), kv};
     return o.out[0] != Along::Nothing;

@@ -1,6 +1,7 @@
 // Parses the lines that say what a program is given beside its ops: the learning rate, samples and
 // tables of integers.
 #include <algorithm>
+#include <array>
 
 #include "core/base/index_vector.hpp"
 #include "core/ir/text/parse_internal.hpp"
@@ -15,11 +16,13 @@ struct SampleKey {
 };
 const std::vector<SampleKey>& sample_keys() {
   static const std::vector<SampleKey> keys = {
-      {"length", SampleKind::Tokens}, {"vocabulary", SampleKind::Tokens},
-      {"size", SampleKind::Images},   {"classes", SampleKind::Images},
-      {"mean", SampleKind::Images},   {"deviation", SampleKind::Images},
-      {"per_step", SampleKind::None}, {"microbatch", SampleKind::None},
-      {"over", SampleKind::None},     {"unshuffled", SampleKind::None}};
+      {"length", SampleKind::Tokens},       {"vocabulary", SampleKind::Tokens},
+      {"size", SampleKind::Images},         {"classes", SampleKind::Images},
+      {"mean", SampleKind::Images},         {"deviation", SampleKind::Images},
+      {"per_step", SampleKind::None},       {"microbatch", SampleKind::None},
+      {"over", SampleKind::None},           {"unshuffled", SampleKind::None},
+      {"document_end", SampleKind::Tokens}, {"mean_document", SampleKind::Tokens},
+      {"ignores_ends", SampleKind::Tokens}};
   return keys;
 }
 
@@ -96,19 +99,24 @@ class InputParser {
         return s_.in.fail(start, "samples of " + std::string(to_string(out.kind)) + " have no \"" +
                                      key.name + "\"");
       }
-      if (key.name == "unshuffled") {
-        out.shuffled = false;
+      if (key.name == "unshuffled" || key.name == "ignores_ends") {
+        (key.name == "unshuffled" ? out.shuffled : out.ignores_ends) = key.name != "unshuffled";
         continue;
       }
       if (!s_.in.expect('=') || !sample_value(key.name, out)) return false;
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
       const SampleKey& key = sample_keys()[i];
-      const bool optional = key.name == "over" || key.name == "unshuffled";
+      constexpr std::array kOptional = {"over", "unshuffled", "document_end", "mean_document",
+                                        "ignores_ends"};
+      const bool optional = std::count(kOptional.begin(), kOptional.end(), key.name) > 0;
       const bool wanted = key.of == SampleKind::None || key.of == out.kind;
       if (wanted && !optional && (seen >> i & 1u) == 0) {
         return s_.in.fail(line, "samples need \"" + key.name + "=\"");
       }
+    }
+    if (out.ignores_ends && out.document_end < 0) {
+      return s_.in.fail(line, "\"ignores_ends\" needs \"document_end=\"");
     }
     return true;
   }
@@ -164,6 +172,15 @@ class InputParser {
       return true;
     }
     const char* start = s_.in.mark();
+    if (key == "mean_document") {
+      return s_.in.number(out.mean_document) &&
+             (out.mean_document >= 1 || s_.in.fail(start, "a document has a token or more"));
+    }
+    if (key == "document_end") {
+      return s_.in.number(out.document_end) &&
+             ((out.document_end >= 0 && out.document_end < std::int64_t{1} << 31) ||
+              s_.in.fail(start, "a token is an integer that is not negative"));
+    }
     std::int64_t& value = key == "per_step"                  ? out.per_step
                           : key == "microbatch"              ? out.microbatch
                           : key == "length" || key == "size" ? out.length

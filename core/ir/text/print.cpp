@@ -205,6 +205,10 @@ class Printer {
     }
     put(" per_step=", samples.per_step, " microbatch=", samples.microbatch);
     put_dims(" over=", samples.over);
+    if (samples.document_end >= 0) {
+      put(" document_end=", samples.document_end, " mean_document=", samples.mean_document);
+    }
+    if (samples.ignores_ends) put(" ignores_ends");
     if (!samples.shuffled) put(" unshuffled");
     put("\n");
   }

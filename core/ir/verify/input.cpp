@@ -98,7 +98,7 @@ class InputCheck {
       faults_.add(name + ": a list of " + number(size) + " integers");
       return false;
     }
-    if (kind != TableKind::Order) return true;
+    if (kind != TableKind::Order && kind != TableKind::Queries) return true;
     if (size != own || size > in().length || largest >= in().length) {
       faults_.add(name + ": a rank takes equally many tokens of a sample's " + number(in().length) +
                   ", and no other");
@@ -122,6 +122,8 @@ class InputCheck {
       case HostData::Tokens:
       case HostData::Targets:
       case HostData::Images:
+      case HostData::Documents:
+      case HostData::DocumentPositions:
         return batch(op, buffer, fault);
       case HostData::Positions:
         return wants(TableKind::Positions);
@@ -180,7 +182,14 @@ class InputCheck {
         (tokens && in().kind != SampleKind::Tokens)) {
       return fault("the program's samples are " + std::string(to_string(in().kind)));
     }
-    const IndexTable* const order = program_.input.table(TableKind::Order);
+    const bool documents =
+        op.host() == HostData::Documents || op.host() == HostData::DocumentPositions;
+    if (documents && in().document_end < 0) {
+      return fault("the program's samples have no documents: they need document_end");
+    }
+    const bool queries = op.host() == HostData::Documents;
+    const IndexTable* const order =
+        program_.input.table(queries ? TableKind::Queries : TableKind::Order);
     const std::int64_t row = images             ? in().inputs()
                              : order != nullptr ? order->lists[0].size()
                                                 : in().targets();

@@ -38,7 +38,7 @@ Meaning Values::expected(const FormalRole& formal, int layer, Microbatch mb) con
     meaning.what = Means::Data;
     meaning.id = static_cast<std::int32_t>(formal.data);
     meaning.layer = -1;
-    if (formal.data > HostData::Images) meaning.microbatch = -1;
+    if (!is_batch(formal.data)) meaning.microbatch = -1;
   }
   return meaning;
 }

@@ -370,10 +370,14 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
   PlacedAs as{{}, dtype};
   for (const int axis : axes_) {
     Along along = Along::Same;
-    if (data <= HostData::Images) {
-      const bool ids = data != HostData::Images;
+    if (is_batch(data)) {
+      const bool ids = data == HostData::Tokens || data == HostData::Targets;
+      const bool queries = data == HostData::Documents;
       if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
-      if (ids && differs(TableKind::Order, axis)) along = Along::Tokens;
+      if (data != HostData::Images &&
+          differs(queries ? TableKind::Queries : TableKind::Order, axis)) {
+        along = Along::Tokens;
+      }
       // If a program does not say which samples are read, every rank has samples of its own.
       const Samples& samples = program_.input.samples;
       if (samples.kind == SampleKind::None || in(samples.over, axis)) along = Along::Samples;
@@ -402,7 +406,7 @@ bool Values::host_copy(RoleRun& run, OpId id) {
     Content data;
     data.meaning.what = Means::Data;
     data.meaning.id = op.target;
-    if (op.host() <= HostData::Images) data.meaning.microbatch = op.microbatch;
+    if (is_batch(op.host())) data.meaning.microbatch = op.microbatch;
     data.pattern = placed_data(op, buffer.dtype);
     put(run, id, 0, {{0, buffer.bytes.v, data}});
     return true;

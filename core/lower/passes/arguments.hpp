@@ -17,6 +17,8 @@ struct Argument {
     Samples,     // tokens or images
     Statistics,
     Targets,
+    Documents,
+    DocumentPositions,
     Positions,
     Starts,
     Columns,

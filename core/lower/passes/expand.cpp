@@ -174,6 +174,16 @@ class RoleExpander {
       targets_.resize(microbatches_);
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
+    for (const auto& [data, of] : {std::pair{HostData::Documents, &documents_},
+                                   std::pair{HostData::DocumentPositions, &places_}}) {
+      const std::string name(to_string(data));
+      for (int l = layers.first; l < layers.last; ++l) {
+        const std::int64_t elements = kind(l).functions.elements_of(name);
+        of->resize(microbatches_);
+        if (elements == 0 || (*of)[mb].valid()) continue;
+        (*of)[mb] = host_input(action, name.c_str(), data, elements, DType::I32);
+      }
+    }
   }
   /// Adds the receive of what `action` needs from another rank.
   void receive(const Action& action) {
@@ -210,12 +220,17 @@ class RoleExpander {
     out_.role.ops.back().root = static_cast<std::int16_t>(rank_of(source));
   }
   std::int64_t output_bytes(int l) const { return layer(l).output_bytes; }
+  /// Ids of the rank's own tokens, or images.
   BufferId host_input(const Action& action, const char* name, HostData data) {
     const Scenario& s = draft_.scenario;
     const bool images = data == HostData::Images;
-    const DType type = images ? draft_.program.dtype : DType::I32;
     const std::int64_t elements = images ? s.model.image_elements() : s.own_seq_len();
-    const std::int64_t bytes = s.microbatch_size() * elements * size_of(type);
+    return host_input(action, name, data, s.microbatch_size() * elements,
+                      images ? draft_.program.dtype : DType::I32);
+  }
+  BufferId host_input(const Action& action, const char* name, HostData data, std::int64_t elements,
+                      DType type) {
+    const std::int64_t bytes = elements * size_of(type);
     const BufferId buffer = typed(add(BufferKind::Input, name, bytes, -1, action.microbatch), type);
     op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), action, -1, {buffer});
     return buffer;
@@ -359,6 +374,10 @@ class RoleExpander {
         return statistics_[l];
       case Argument::Targets:
         return targets_[mb];
+      case Argument::Documents:
+        return documents_[mb];
+      case Argument::DocumentPositions:
+        return places_[mb];
       case Argument::Positions:
         return once(positions_, argument, HostData::Positions);
       case Argument::Starts:
@@ -438,7 +457,9 @@ class RoleExpander {
   int runs_ = 0;                          // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
-  BufferId positions_, starts_, columns_;               // the same for all microbatches
+  /// By microbatch: where documents begin, and the places of the rank's own tokens in them.
+  IndexVector<Microbatch, BufferId> documents_, places_;
+  BufferId positions_, starts_, columns_;          // the same for all microbatches
   IndexVector<int, BufferId> statistics_;          // by layer; invalid if the layer has none here
   IndexVector<Microbatch, int> loss_of_;           // by microbatch: its place in "losses"
   std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one

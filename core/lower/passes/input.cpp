@@ -27,6 +27,11 @@ Samples samples_of(const Scenario& s, const Mesh& mesh) {
     if (mesh.size_of(name) > 1) samples.over.push_back(mesh.index_of(name));
   }
   samples.shuffled = s.training.reshuffle;
+  if (s.training.has_documents()) {
+    samples.document_end = s.training.eod_token;
+    samples.mean_document = s.training.mean_document_length;
+    samples.ignores_ends = s.training.eod_mask_loss;
+  }
   if (images) {
     samples.mean = kMean;
     samples.deviation = kDeviation;
@@ -134,6 +139,19 @@ void input(Draft& draft) {
   };
   if (s.strategy.context_parallel_degree > 1) {
     add(TableKind::Order, [&](Coordinates at) { return positions(at, 0, own); });
+  }
+  if (elements_of(draft, HostData::Documents) && s.strategy.key_ranks() > 1) {
+    // Ranks that exchange tokens for heads attend with the tokens of all of them.
+    const int sharers = s.strategy.head_ranks();
+    add(TableKind::Queries, [&](Coordinates at) {
+      IndexList list;
+      for (int heads = 0; heads < sharers; ++heads) {
+        for (const IndexRange& range : positions({at.pp, at.cp, heads, at.tp}, 0, own).ranges) {
+          append(list, range);
+        }
+      }
+      return list;
+    });
   }
   // The vocabulary is divided over the ranks of "tp", or of "pp" and "tp".
   const bool over_stages = s.strategy.vocabulary_stages() > 1;

@@ -48,6 +48,9 @@ void validate_tensor_parallel(const Scenario& scenario, Faults& faults);
 /// many earlier tokens.
 void validate_context_parallel(const Scenario& scenario, Faults& faults);
 
+/// Documents in a sequence: the token that ends them, their length, and positions in them.
+void validate_documents(const Scenario& scenario, Faults& faults);
+
 /// The vocabulary divided over the ranks of a pipeline: models, schedules and stages that allow it.
 void validate_vocabulary(const Scenario& scenario, Faults& faults);
 

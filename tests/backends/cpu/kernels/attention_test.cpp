@@ -138,6 +138,43 @@ TEST_CASE("a position's attention does not depend on later positions", "[backend
   }
 }
 
+TEST_CASE("attention in documents equals attention to each of them alone", "[backends][cpu]") {
+  for (const auto& lengths : std::vector<std::vector<std::size_t>>{
+           {1}, {3, 1, 5}, {70, 1, 1, 64, 40}, {30, 200, 30}, {128, 64, 65}, {1, 1, 1, 150}}) {
+    Shape whole{1, 0, 4, 2, 9};
+    for (const std::size_t length : lengths) whole.seq += length;
+    INFO(whole.seq << " tokens in " << lengths.size() << " documents");
+    const Values qkv = random_values(whole.qkv(), 21, 2.0), d_out = random_values(whole.out(), 22);
+    Values o, dqkv, starts, lse(whole.lse());
+    std::size_t begin = 0;
+    for (const std::size_t length : lengths) {
+      Shape alone = whole;
+      alone.seq = length;
+      const auto rows = [&](const Values& of, std::size_t row) {
+        const auto from = of.begin() + static_cast<std::ptrdiff_t>(begin * row);
+        return Values(from, from + static_cast<std::ptrdiff_t>(length * row));
+      };
+      const auto expected =
+          reference(alone, rows(qkv, whole.row()), rows(d_out, whole.heads * whole.dim));
+      o.insert(o.end(), expected[0].begin(), expected[0].end());
+      dqkv.insert(dqkv.end(), expected[2].begin(), expected[2].end());
+      for (std::size_t i = 0; i < whole.heads * length; ++i) {
+        lse[i / length * whole.seq + begin + i % length] = expected[1][i];
+      }
+      starts.insert(starts.end(), length, static_cast<double>(begin));
+      begin += length;
+    }
+    KernelCase forward = forward_case(whole, qkv);
+    forward.dims.insert(forward.dims.end(), {0, 1});
+    forward.in = {{qkv}, {}, {}, {starts}};
+    check_case(forward, {o, lse}, 2e-6, 1e-14);
+    KernelCase backward = backward_case(whole, qkv, o, lse, d_out);
+    backward.dims = forward.dims;
+    backward.in.insert(backward.in.end(), {{}, {}, {starts}});
+    check_case(backward, {dqkv}, 4e-6, 2e-14);
+  }
+}
+
 /// A whole sequence's values on `parts` ranks, of which each holds one piece of the front half and
 /// one of the back half.
 struct Slices {

@@ -40,6 +40,11 @@ TEST_CASE("faults of what a program is given name the place and what would be ri
   const std::string samples = "samples tokens length=8 vocabulary=5 per_step=4 microbatch=2";
   CHECK(error_of(samples) == "");
   CHECK(error_of(samples + " over=cp,tp unshuffled") == "");
+  CHECK(error_of(samples + " document_end=3 mean_document=2.5 ignores_ends") == "");
+  CHECK(error_of(samples + " ignores_ends") ==
+        "p.txt:3:9: \"ignores_ends\" needs \"document_end=\"");
+  CHECK(error_of(samples + " document_end=3 mean_document=0.5") ==
+        "p.txt:3:91: a document has a token or more");
   CHECK(error_of("samples token length=8") ==
         "p.txt:3:9: unknown kind of samples \"token\"; did you mean \"tokens\"?");
   CHECK(error_of("samples tokens length=8") == "p.txt:3:9: samples need \"vocabulary=\"");

@@ -121,6 +121,11 @@ class RandomProgram {
       }
       s.over = some_dims(p.mesh);
       s.shuffled = coin();
+      if (s.kind == SampleKind::Tokens && coin()) {
+        s.document_end = below(99);
+        s.mean_document = 1 + below(9) / 4.0;
+        s.ignores_ends = coin();
+      }
       if (s.kind == SampleKind::Images) {
         s.mean = {real(), real(), real()};
         s.deviation = {0.5, -1.0 / 3, 1e9};

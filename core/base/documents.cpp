@@ -1,0 +1,29 @@
+#include "core/base/documents.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace lockstep {
+
+void document_starts(std::span<const std::int32_t> tokens, std::int32_t end,
+                     std::span<std::int32_t> starts) {
+  std::int32_t start = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    starts[i] = start;
+    if (tokens[i] == end) start = static_cast<std::int32_t>(i) + 1;
+  }
+}
+
+double expected_scores(double mean, std::int64_t count, std::int64_t ahead) {
+  if (ahead < 0) return 0;
+  const auto n = static_cast<double>(count);
+  // Longer documents cross the whole stretch, and the difference below would lose its digits.
+  const double length = std::min(mean, 1e6 * n), stay = 1 - 1 / length;
+  // 1 + q + … + q^(n - 1)
+  const double row = -std::expm1(n * std::log1p(-1 / length)) * length;
+  if (ahead == 0) return length * (n - stay * row);  // the sum over all rows of the triangle
+  return std::pow(stay, static_cast<double>(ahead - count + 1)) * row * row;
+}
+
+}  // namespace lockstep
