@@ -89,6 +89,8 @@ void hand_to_deepspeed(const Scenario& s, Handover& h) {
   config["zero_optimization"] = zero_of(s, h.unsaid);
   config["optimizer"] = optimizer_of(s.optimizer);
   if (Json schedule = schedule_of(s, h.unsaid); !schedule.is_null()) config["scheduler"] = schedule;
+  leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
+               "optimizer.state_dtype: its moments are of the type of its masters");
   leave_unsaid(h.unsaid, s.activation_checkpoint.mode != ActivationCheckpoint::None,
                "[activation_checkpoint]: the model's code says what it recomputes "
                "(model.gradient_checkpointing_enable() in transformers)");

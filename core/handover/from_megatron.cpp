@@ -347,8 +347,22 @@ class MegatronReader : MegatronAccount {
       take_real("optimizer.beta2", 0.999);
       take_real("optimizer.eps", 1e-8);
     }
+    read_moments();
     if (decay > 0) plan_.text("optimizer.weight_decay_on", "matrices");  // as its groups do
     read_schedule(lr);
+  }
+
+  /// Its precision-aware optimizer has a type for each moment; here both have one.
+  void read_moments() {
+    const std::string first = word("exp-avg-dtype"), second = word("exp-avg-sq-dtype");
+    if (first.empty() && second.empty()) return;
+    know_all("use-precision-aware-optimizer");
+    if (first == "bf16" && second == "bf16") {
+      plan_.text("optimizer.state_dtype", "bfloat16", from("exp-avg-dtype"));
+    } else if (first != second || first != "fp32") {
+      plan_.lose(from(first.empty() ? "exp-avg-sq-dtype" : "exp-avg-dtype") +
+                 ": moments are both in float32, both in bfloat16 or both in 8 bits here");
+    }
   }
 
   void read_schedule(double lr) {

@@ -25,6 +25,10 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
                "[what_if]: a cluster that is slower than it is exists only in the simulation");
   leave_unsaid(unsaid, s.training.stochastic_rounding,
                "training.stochastic_rounding: its optimizer rounds to nearest");
+  leave_unsaid(
+      unsaid, s.optimizer.state_dtype == StateDType::U8,
+      "optimizer.state_dtype = \"uint8\": that is an optimizer of bitsandbytes or torchao, "
+      "AdamW8bit, to be given to it in its code");
   leave_unsaid(unsaid, s.lr_scheduler.scale_with_ranks,
                "lr_scheduler.scale_with_ranks: give it the learning rate times the replicas");
   leave_unsaid(unsaid, s.strategy.vocabulary_parallel_pipeline,

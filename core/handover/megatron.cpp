@@ -206,6 +206,11 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
     a.number(named("optimizer.beta2"), s.optimizer.beta2);
     a.number(named("optimizer.eps"), s.optimizer.eps);
   }
+  if (s.optimizer.state_dtype == StateDType::BF16) {
+    a.flag("use-precision-aware-optimizer");
+    a.set("exp-avg-dtype", "bf16");
+    a.set("exp-avg-sq-dtype", "bf16");
+  }
   const LrSchedulerSpec& schedule = s.lr_scheduler;
   a.set(named("lr_scheduler.warmup_steps"), schedule.warmup_steps);
   if (schedule.decay_ratio == 0) {

@@ -159,6 +159,8 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   optimizer.set("name", quoted("AdamW"));
   leave_unsaid(h.unsaid, s.optimizer.name != OptimizerKind::AdamW,
                "optimizer.name: it has AdamW and Adam");
+  leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
+               "optimizer.state_dtype: its moments are of the type of its parameters");
   optimizer.set("lr", s.optimizer.lr);
   optimizer.set("beta1", s.optimizer.beta1);
   optimizer.set("beta2", s.optimizer.beta2);

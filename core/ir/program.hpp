@@ -292,6 +292,9 @@ struct Unit {
   BufferId param;           // with whole_param, shard_elements × the group's size
   BufferId master;          // if valid, the optimizer updates it, and `param` is rounded from it
   BufferId adam_m, adam_v;  // SGD has its momentum in adam_m, and no adam_v
+  /// If not 0, the moments are quantized states (core/base/quantized_state.hpp) of blocks of so
+  /// many elements, which do not go beyond a shard.
+  std::int64_t state_block = 0;
   bool whole_param = false;
   /// With whole_param: a step ends when a rank's own piece is updated, and the next step begins
   /// with an all-gather of the others.

@@ -121,8 +121,9 @@ class Terms {
   void optimizer_states() {
     std::int64_t elements = 0;
     for (const Unit& unit : role_.units) {
-      const bool whole = unit.master.valid() && unit.adam_v.valid();
-      if (whole && !role_.buffer(unit.adam_v).on_host) elements += unit.shard_elements;
+      if (!unit.master.valid() || !unit.adam_v.valid()) continue;
+      const Buffer& moment = role_.buffer(unit.adam_v);
+      if (moment.dtype == DType::F32 && !moment.on_host) elements += unit.shard_elements;
     }
     const double fewer = framework_.optimizer_bytes - kOptimizerBytes;
     add("optimizer's states", fewer * static_cast<double>(elements),

@@ -31,6 +31,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, bool plain) {
   UnitLayout& fresh = model_.units.emplace_back();
   fresh.name = name.empty() ? layer_name_ : layer_name_ + "." + name.substr(1);
   fresh.decays = !plain;
+  fresh.shard_multiple = shape_.shard_multiple;
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";

@@ -26,6 +26,7 @@ struct LayerShape {
   double loss_scale = 1;          // 1 / tokens of the global batch, so that gradients can be summed
   bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale
   std::int64_t shard_count = 1;   // units are padded to a multiple of this many elements
+  std::int64_t shard_multiple = 1;  // UnitLayout::shard_multiple
   bool plain_apart =
       false;           // parameters of one dimension, norms and biases, have units of their own
   int norm_ranks = 1;  // data-parallel ranks that share the statistics of batch norm
@@ -66,13 +67,18 @@ struct UnitLayout {
   std::vector<std::int64_t> offsets;   // in elements
   std::int64_t elements = 0;           // those of a rank, before data parallelism shards them
   std::int64_t shard_count = 1;        // number of data-parallel shards
+  std::int64_t shard_multiple = 1;  // if there are several, each has a multiple of so many elements
   /// The ranks that divide its parameters, by the name of their axis: "tp"; "vocabulary", where
   /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data
   /// axes, of which the rest shards the unit. Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   bool decays = true;                     // whether weight decay is for its parameters
-  std::int64_t padded() const { return round_up(elements, shard_count); }
+  /// Elements of one of its shards.
+  std::int64_t shard_elements() const {
+    return shard_count == 1 ? elements : round_up(ceil_div(elements, shard_count), shard_multiple);
+  }
+  std::int64_t padded() const { return shard_elements() * shard_count; }
 };
 
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.

@@ -251,7 +251,9 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
   if (point.offload == Offload::Parameters) return 0;
   const double moments = base_.optimizer.is_adam() ? 2 : 1;
   const double each =
-      point.offload != Offload::None ? 0 : (moments + (t.keeps_master() ? 1 : 0)) * size(t.dtype);
+      point.offload != Offload::None
+          ? 0
+          : moments * base_.optimizer.state_bytes(t.dtype) + (t.keeps_master() ? size(t.dtype) : 0);
   const auto bytes = [&](double count, double parts) {
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };

@@ -21,7 +21,13 @@ StateSnapshot::StateSnapshot(const Program& program, std::span<const RankPort> p
     if (port == ports.end()) continue;
     const Role& role = program.role_of(saved.rank);
     const Buffer& buffer = role.buffer(saved.buffer);
-    const std::int64_t size = size_of(buffer.dtype);
+    const std::int64_t size = size_of(saved.dtype);
+    const QuantizedState& state = saved.quantized;
+    const std::size_t raw = used;  // where the buffer's bytes are copied to
+    if (state.elements > 0) {
+      used = to_size(round_up(static_cast<std::int64_t>(raw) + buffer.bytes.v, size));
+      states_.push_back({state, raw, used});
+    }
     for (const ShardPiece& piece : saved.pieces) {
       pieces_.push_back({saved.prefix + program.parameters[piece.parameter].name,
                          piece.begin * size, used + to_size(piece.at * size),
@@ -30,24 +36,38 @@ StateSnapshot::StateSnapshot(const Program& program, std::span<const RankPort> p
     for (std::int64_t at = 0; at < buffer.bytes.v; at += kBlockBytes) {
       const std::size_t count = to_size(std::min(kBlockBytes, buffer.bytes.v - at));
       blocks_.push_back({port->device, buffer.on_host, role.arena_offset(saved.buffer) + at,
-                         used + to_size(at), count});
+                         raw + to_size(at), count});
     }
-    used += to_size(buffer.bytes.v);
+    used += to_size(state.elements > 0 ? state.elements * size : buffer.bytes.v);
+    used = to_size(round_up(static_cast<std::int64_t>(used), std::int64_t{8}));
     beside_step_ = beside_step_ && port->device->reads_beside_step();
   }
   bytes_.resize(used);
-  next_ = done_ = blocks_.size();
+  next_ = copied_ = done_ = blocks_.size();
 }
 
-void StateSnapshot::begin() { next_ = done_ = 0; }
+void StateSnapshot::begin() {
+  done_ = copied_ = 0;
+  next_ = 0;
+}
 
 Result<void> StateSnapshot::copy() {
   for (std::size_t i = next_++; i < blocks_.size(); i = next_++) {
     if (const auto copied = copy(blocks_[i]); !copied) failure_.set(copied.error());
-    if (++done_ == blocks_.size()) done_.notify_all();
+    if (++copied_ < blocks_.size()) continue;
+    read_states();
+    done_ = blocks_.size();
+    done_.notify_all();
   }
   for (std::size_t done = done_; done < blocks_.size(); done = done_) done_.wait(done);
   return failure_.result();
+}
+
+void StateSnapshot::read_states() {
+  for (const State& state : states_) {
+    read_quantized(state.shape, bytes_.data() + state.from, 0, state.shape.blocks(),
+                   reinterpret_cast<float*>(bytes_.data() + state.to));
+  }
 }
 
 Result<void> StateSnapshot::copy(const Block& block) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/quantized_state.hpp"
 #include "core/ir/program.hpp"
 #include "core/run/executor.hpp"
 #include "core/run/first_error.hpp"
@@ -49,12 +50,19 @@ class StateSnapshot {
     std::size_t to = 0, count = 0;
   };
   Result<void> copy(const Block& block);
+  void read_states();
 
+  /// A quantized state, whose bytes are copied to `from`, and whose values begin at `to`.
+  struct State {
+    QuantizedState shape;
+    std::size_t from = 0, to = 0;
+  };
   std::vector<std::byte> bytes_;
+  std::vector<State> states_;
   std::vector<Piece> pieces_;
   std::vector<Block> blocks_;
   bool beside_step_ = true;
-  std::atomic<std::size_t> next_ = 0, done_ = 0;  // blocks
+  std::atomic<std::size_t> next_ = 0, copied_ = 0, done_ = 0;  // blocks; done_ when states are read
   FirstError failure_;
 };
 

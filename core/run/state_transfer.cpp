@@ -14,6 +14,7 @@
 #include "core/base/convert.hpp"
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/quantized_state.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
 #include "core/run/snapshot.hpp"
@@ -105,6 +106,12 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   }
   convert(std::as_bytes(std::span(wide)), kept, {to, wide.size() * to_size(size_of(dtype))}, dtype);
   return {};
+}
+
+/// The type of a buffer's values in a TrainingState: quantized ones are kept as float32, which
+/// holds them exactly, so that ranks whose blocks lie elsewhere can read them.
+DType kept_type(const Buffer& buffer) {
+  return buffer.dtype == DType::U8 ? DType::F32 : buffer.dtype;
 }
 
 // Of the tensors in kept_buffers(), in a TrainingState.
@@ -208,7 +215,13 @@ std::vector<SavedBuffer> saved_buffers(const Program& program) {
         std::erase_if(pieces, [&](const ShardPiece& piece) {
           return !done.emplace(slot, piece.parameter, piece.begin).second;
         });
-        if (!pieces.empty()) saved.push_back({rank, kPrefixes[slot], id, std::move(pieces)});
+        if (pieces.empty()) continue;
+        const Buffer& buffer = program.role_of(rank).buffer(id);
+        const bool quantized = buffer.dtype == DType::U8;
+        saved.push_back({rank, kPrefixes[slot], id, std::move(pieces), kept_type(buffer),
+                         quantized
+                             ? QuantizedState{unit.shard_elements, unit.state_block, slot == 1}
+                             : QuantizedState{}});
       }
     }
   }
@@ -219,7 +232,7 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
                         const StateReader* state) {
   const Role& role = program.role_of(rank);
   const bool moments = state != nullptr && holds_moments(*state);
-  std::vector<std::byte> shard;
+  std::vector<std::byte> shard, codes;
   for (const Unit& unit : role.units) {
     const std::array<BufferId, 3> kept = kept_buffers(unit);
     const BufferId copy = unit.master.valid() ? unit.param : BufferId{};
@@ -229,18 +242,28 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
       const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
       const Buffer& buffer = role.buffer(id);
       const bool is_parameter = slot == 0;
-      shard.assign(to_size(buffer.bytes.v), std::byte{0});
+      const bool quantized = buffer.dtype == DType::U8;
+      const DType type = kept_type(buffer);
+      shard.assign(to_size(quantized ? unit.shard_elements * size_of(type) : buffer.bytes.v),
+                   std::byte{0});
       for (const ShardPiece& piece : pieces) {
         const Parameter& parameter = parameter_of(program, piece);
-        std::byte* to = shard.data() + piece.at * size_of(buffer.dtype);
+        std::byte* to = shard.data() + piece.at * size_of(type);
         Result<void> written;
         if (is_parameter ? state != nullptr : moments) {
           written = copy_from_state(*state, kPrefixes[slot] + parameter.name, parameter, piece,
-                                    role.buffer(kept[slot]).dtype, buffer.dtype, to);
+                                    kept_type(role.buffer(kept[slot])), type, to);
         } else if (is_parameter) {
-          written = write_initial(parameter, seed, piece, buffer.dtype, to);
+          written = write_initial(parameter, seed, piece, type, to);
         }
         if (!written) return written.error();
+      }
+      if (quantized) {
+        codes.assign(to_size(buffer.bytes.v), std::byte{0});
+        const QuantizedState state_of{unit.shard_elements, unit.state_block, slot == 1};
+        write_quantized(state_of, reinterpret_cast<const float*>(shard.data()), 0,
+                        state_of.blocks(), codes.data());
+        shard.swap(codes);
       }
       if (buffer.on_host) {
         std::memcpy(device.host_arena() + role.arena_offset(id), shard.data(), shard.size());
@@ -257,10 +280,9 @@ StateHead state_head(const Program& program, int step, std::int64_t samples) {
   head.step = step;
   head.samples = samples;
   for (const SavedBuffer& saved : saved_buffers(program)) {
-    const DType dtype = program.role_of(saved.rank).buffer(saved.buffer).dtype;
     for (const ShardPiece& piece : saved.pieces) {
       const Parameter& parameter = parameter_of(program, piece);
-      head.tensors[saved.prefix + parameter.name] = {dtype, parameter.shape};
+      head.tensors[saved.prefix + parameter.name] = {saved.dtype, parameter.shape};
     }
   }
   return head;

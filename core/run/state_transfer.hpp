@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/quantized_state.hpp"
 #include "core/ir/program.hpp"
 #include "core/ir/state.hpp"
 #include "core/run/device.hpp"
@@ -51,6 +52,8 @@ struct SavedBuffer {
   std::string prefix;  // of the tensors' names: "", "adam_m." or "adam_v."
   BufferId buffer;
   std::vector<ShardPiece> pieces;
+  DType dtype = DType::F32;       // of its values in a TrainingState
+  QuantizedState quantized = {};  // as which the buffer holds them, if it has elements
 };
 /// Everything that is saved, rank by rank: of every tensor each element once, from the lowest rank
 /// that holds it.

@@ -52,6 +52,12 @@ constexpr auto choices(OptimizerKind) {
                                     {"Adam", OptimizerKind::Adam},
                                     {"SGD", OptimizerKind::Sgd}}};
 }
+constexpr auto choices(StateDType) {
+  return Choices<StateDType, 4>{{{"default", StateDType::Default},
+                                 {to_string(DType::F32), StateDType::F32},
+                                 {to_string(DType::BF16), StateDType::BF16},
+                                 {to_string(DType::U8), StateDType::U8}}};
+}
 constexpr auto choices(DecayedParameters) {
   return Choices<DecayedParameters, 2>{
       {{"all", DecayedParameters::All}, {"matrices", DecayedParameters::Matrices}}};

@@ -93,6 +93,8 @@ void describe(V& v, OptimizerSpec& o) {
   v.field("weight_decay", o.weight_decay);
   v.field("weight_decay_on", o.weight_decay_on);
   v.field("momentum", o.momentum);
+  v.field("state_dtype", o.state_dtype);
+  v.field("block_size", o.block_size);
 }
 
 template <class V>

@@ -82,6 +82,10 @@ enum class OptimizerKind {
   Sgd,    // with momentum; weight decay is added to the gradient
 };
 
+/// The type of the states that the optimizer keeps of every parameter: that of training.dtype
+/// (Default), another, or 8 bits with a scale for every block (core/base/quantized_state.hpp).
+enum class StateDType { Default, F32, BF16, U8 };
+
 /// Which parameters weight decay is for.
 enum class DecayedParameters {
   All,       // as PyTorch's optimizers do without parameter groups
@@ -97,8 +101,16 @@ struct OptimizerSpec {
   double weight_decay = 0.1;
   DecayedParameters weight_decay_on = DecayedParameters::All;
   double momentum = 0.9;  // SGD
+  StateDType state_dtype = StateDType::Default;
+  int block_size = 256;  // elements that share a scale, with StateDType::U8
   /// Whether it keeps two moments of every gradient.
   bool is_adam() const { return name != OptimizerKind::Sgd; }
+  /// Elements of the blocks that shards are made of: block_size, or 1 if states have no blocks.
+  int state_block() const { return state_dtype == StateDType::U8 ? block_size : 1; }
+  /// The type of the states, given that of training; of 8-bit ones, that of their bytes.
+  DType state_type(DType training) const;
+  /// Bytes of a state per parameter, scales included.
+  double state_bytes(DType training) const;
   bool operator==(const OptimizerSpec&) const = default;
 };
 

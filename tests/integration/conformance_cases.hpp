@@ -39,6 +39,8 @@ class ConformanceCases {
   void cross_entropy_parts(std::int64_t rows, std::int64_t vocab, std::int64_t parts,
                            bool ignored = false);
   void line(std::int64_t n);
+  /// AdamW with quantized states of blocks of `block` elements.
+  void adamw_8bit(std::int64_t n, std::int64_t block);
   void clip(std::int64_t blocks, double max_norm);
   void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab);
 

@@ -213,6 +213,20 @@ void ConformanceCases::line(std::int64_t n) {
          .initial = {random(n), random(n)},
          .wide_in = clipped ? "ww" : ""});
   }
+  // Moments of other types than the weights.
+  for (const char* moments : {" ww", " nn"}) {
+    for (const K kind : {K::AdamW, K::Adam, K::Sgd}) {
+      const bool sgd = kind == K::Sgd;
+      std::vector<Numbers> initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)};
+      if (sgd) initial.pop_back();
+      add({.kind = kind,
+           .dims = {n},
+           .scalars = sgd ? std::vector{0.9, 0.1} : std::vector{0.9, 0.95, 1e-8, 0.1},
+           .in = {wave(n, 0.3), {}},
+           .initial = initial,
+           .wide_out = moments});
+    }
+  }
   // A negative coefficient: a gradient is not finite, and nothing changes.
   const Numbers overflow(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
   for (const K kind : {K::AdamW, K::Adam}) {
@@ -228,6 +242,32 @@ void ConformanceCases::line(std::int64_t n) {
        .scalars = {0.9, 0.1},
        .in = {overflow, {-1.0}},
        .initial = {wave(n, 1.0), wave(n, 0.5)},
+       .wide_in = "ww"});
+}
+
+void ConformanceCases::adamw_8bit(std::int64_t n, std::int64_t block) {
+  const auto state = [&](bool has_sign, double size, double from) {
+    const QuantizedState shape{n, block, has_sign};
+    Numbers values = wave(n, size);
+    for (double& value : values) value = has_sign ? value : std::abs(value) + from;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(quantized_bytes(n, block)));
+    write_quantized(shape, values.data(), 0, shape.blocks(), bytes.data());
+    return decoded(bytes, DType::U8);
+  };
+  for (const bool clipped : {false, true}) {
+    add({.kind = K::AdamW8bit,
+         .dims = {n, block},
+         .scalars = {0.9, 0.95, 1e-8, 0.1},
+         .in = {wave(n, 0.3), clipped ? Numbers{0.25} : Numbers{}},
+         .initial = {wave(n, 1.0), state(true, 0.5, 0), state(false, 0.1, 0.01)},
+         .wide_in = clipped ? "ww" : ""});
+  }
+  const Numbers overflow(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
+  add({.kind = K::AdamW8bit,
+       .dims = {n, block},
+       .scalars = {0.9, 0.95, 1e-8, 0.1},
+       .in = {overflow, {-1.0}},
+       .initial = {wave(n, 1.0), state(true, 0.5, 0), state(false, 0.1, 0.01)},
        .wide_in = "ww"});
 }
 

@@ -127,6 +127,10 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.gathered_attention(1, 256, 1, 1, 128, 3, 100);
   cases.cross_entropy_parts(7, 64, 4, true);
   cases.cross_entropy_parts(5, 61, 2, true);
+  cases.adamw_8bit(1, 256);
+  cases.adamw_8bit(600, 256);
+  cases.adamw_8bit(101, 4);
+  cases.adamw_8bit(2048, 1000);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);
@@ -160,7 +164,7 @@ std::vector<Numbers> ConformanceRun::run(const MakeDevice& make, std::int64_t sh
     Buffer buffer;
     buffer.bytes = {std::ssize(values_[b]) * size_of(types_[b])};
     buffer.dtype = types_[b];
-    buffer.offset = role.arena.v + kGuard + shift * size_of(types_[b]);
+    buffer.offset = role.arena.v + kGuard + shift * alignment(types_[b]);
     role.arena.v = round_up(buffer.offset + buffer.bytes.v + kGuard, kGuard);
     role.args.push_back({static_cast<std::int32_t>(b)});
     role.buffers.push_back(buffer);
@@ -191,7 +195,7 @@ std::vector<Numbers> ConformanceRun::run(const MakeDevice& make, std::int64_t sh
       continue;
     }
     const auto b = static_cast<std::size_t>(operand.formal);
-    results.push_back(decoded({place(b), place(b) + role.buffers[b].bytes.v}, types_[b]));
+    results.push_back(output_values({place(b), place(b) + role.buffers[b].bytes.v}, operand));
   }
   for (std::size_t b = 0; b < values_.size(); ++b) {
     std::fill_n(place(b), role.buffers[b].bytes.v, std::byte{0xa5});

@@ -15,7 +15,9 @@
 
 #include "backends/cuda/driver.hpp"
 #include "backends/reference/kernels/kernels.hpp"
+#include "core/base/convert.hpp"
 #include "core/base/float16.hpp"
+#include "core/base/quantized_state.hpp"
 #include "core/ir/kernels/kernel.hpp"
 #include "core/ir/program.hpp"
 #include "core/run/device.hpp"
@@ -36,7 +38,7 @@ inline void done(const Result<void>& result) {
 }
 
 inline double rounded(double x, DType dtype) {
-  if (dtype == DType::F64 || dtype == DType::I32) return x;
+  if (dtype == DType::F64 || dtype == DType::I32 || dtype == DType::U8) return x;
   const auto single = static_cast<float>(x);
   if (dtype == DType::F32) return single;
   if (dtype == DType::F16) return static_cast<float>(float16(single));
@@ -54,6 +56,8 @@ inline std::vector<std::byte> encoded(const Numbers& values, DType dtype) {
     const double x = values[i];
     if (dtype == DType::F64) {
       std::memcpy(&bytes[8 * i], &x, 8);
+    } else if (dtype == DType::U8) {
+      bytes[i] = static_cast<std::byte>(x);
     } else if (dtype == DType::I32) {
       const auto id = static_cast<std::int32_t>(x);
       std::memcpy(&bytes[4 * i], &id, 4);
@@ -88,6 +92,8 @@ inline Numbers decoded(const std::vector<std::byte>& bytes, DType dtype) {
       std::int32_t x;
       std::memcpy(&x, &bytes[4 * i], 4);
       values[i] = x;
+    } else if (dtype == DType::U8) {
+      values[i] = std::to_integer<int>(bytes[i]);
     } else if (dtype == DType::F16) {
       float16 half;
       std::memcpy(&half, &bytes[2 * i], 2);
@@ -117,7 +123,8 @@ struct ConformanceCase {
   bool stochastic = false;
   StepContext context{3, 1e-2};
   std::vector<bool> absent_out = {};
-  // 'w' at the place of an operand of OperandType::Mixed makes it float32 in a case of 16 bits.
+  // 'w' at the place of an operand of OperandType::Mixed makes it float32 in a case of 16 bits, 'n'
+  // makes it bfloat16 in one of float32.
   std::string wide_in = "", wide_out = "";
 };
 
@@ -132,8 +139,9 @@ class ConformanceRun {
     std::copy(c.scalars.begin(), c.scalars.end(), kernel_.scalars.begin());
     const KernelRow& row = info(c.kind);
     const auto type = [&](const std::string& wide, std::size_t i, OperandType of) {
-      const bool is_wide = i < wide.size() && wide[i] == 'w';
-      return of == OperandType::Mixed && is_wide ? sum_type(dtype) : usual_dtype(of, dtype);
+      const char other = of == OperandType::Mixed && i < wide.size() ? wide[i] : ' ';
+      if (other == 'w') return sum_type(dtype);
+      return other == 'n' && dtype == DType::F32 ? DType::BF16 : usual_dtype(of, dtype);
     };
     for (std::size_t i = 0; i < c.in.size(); ++i) {
       kernel_.in.push_back(c.in[i].empty() ? Operand{}
@@ -166,19 +174,19 @@ class ConformanceRun {
     std::vector<std::vector<std::byte>> memory;
     std::vector<std::byte*> buffers;
     for (std::size_t b = 0; b < values_.size(); ++b) {
-      memory.push_back(encoded(values_[b], types_[b] == DType::I32 ? DType::I32 : DType::F64));
+      memory.push_back(encoded(values_[b], is_real(types_[b]) ? DType::F64 : types_[b]));
     }
     for (auto& bytes : memory) buffers.push_back(bytes.data());
     for (auto* operands : {&kernel.in, &kernel.out}) {
       for (Operand& operand : *operands) {
         operand.offset = 0;
-        if (operand.dtype != DType::I32) operand.dtype = DType::F64;
+        if (is_real(operand.dtype)) operand.dtype = DType::F64;
       }
     }
     reference::run_kernel(kernel, buffers, case_.context);
     std::vector<Numbers> results;
     for (const Operand& operand : kernel.out) {
-      results.push_back(operand.present() ? decoded(memory[operand.formal], operand.dtype)
+      results.push_back(operand.present() ? output_values(memory[operand.formal], operand)
                                           : Numbers{});
     }
     return results;
@@ -197,7 +205,7 @@ class ConformanceRun {
     for (std::size_t b = 0; b < values_.size(); ++b) {
       const std::vector<std::byte> bytes = encoded(values_[b], types_[b]);
       const auto size = static_cast<std::int64_t>(bytes.size());
-      begins.push_back(kGuard + shift * size_of(types_[b]));
+      begins.push_back(kGuard + shift * alignment(types_[b]));
       sizes.push_back(begins.back() + size + kGuard);
       memory.push_back(take(gpu.allocate(cuda::Memory::Device, sizes.back())));
       pinned.push_back(take(gpu.allocate(cuda::Memory::PinnedHost, sizes.back())));
@@ -231,7 +239,7 @@ class ConformanceRun {
       const auto at = static_cast<std::size_t>(operand.formal);
       const std::byte* const begin = pinned[at] + begins[at];
       const std::byte* const end = pinned[at] + sizes[at] - kGuard;
-      results.push_back(decoded(std::vector<std::byte>(begin, end), types_[at]));
+      results.push_back(output_values(std::vector<std::byte>(begin, end), operand));
     }
     for (std::size_t b = 0; b < memory.size(); ++b) {
       bool intact = true;
@@ -250,6 +258,18 @@ class ConformanceRun {
 
  private:
   static constexpr std::int64_t kGuard = 256;
+
+  /// The values of an output; those of a quantized state are what its codes stand for.
+  Numbers output_values(const std::vector<std::byte>& bytes, const Operand& output) const {
+    if (output.dtype != DType::U8) return decoded(bytes, output.dtype);
+    const bool first = output.formal == kernel_.out[1].formal;
+    const QuantizedState shape{kernel_.dims[0], kernel_.dims[1], first};
+    Numbers values(static_cast<std::size_t>(shape.elements));
+    read_quantized(shape, bytes.data(), 0, shape.blocks(), values.data());
+    return values;
+  }
+  /// Bytes from one alignment of an operand of this type to the next.
+  static std::int64_t alignment(DType dtype) { return dtype == DType::U8 ? 4 : size_of(dtype); }
 
   std::int64_t output_elements_of(std::size_t i) {
     Kernel with = kernel_;

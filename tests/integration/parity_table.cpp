@@ -107,6 +107,9 @@ ParityRow parity_row(std::string name, const std::string& keys) {
       row.keys += several->second;
     } else if (word.rfind("within=", 0) == 0) {
       row.within = std::stod(word.substr(7));
+      row.in_float64 = false;
+    } else if (word.rfind("within_float32=", 0) == 0) {
+      row.within = std::stod(word.substr(15));
     } else {
       row.keys += (row.keys.empty() ? "" : " ") + word;
     }

@@ -15,12 +15,21 @@ struct ParityRow {
   double within = 0;  // of the single rank in float32; 0: as the type of the run allows
 
   bool images = false;  // a residual network
+  /// With `within`, whether the row is trained in float64, too, as exactly as any.
+  bool in_float64 = true;
 
   /// The row with which this layout is compared: the same model, sequences and optimizer on one
   /// rank, which with experts or batch norm takes the same microbatches. With several microbatches,
   /// the replicas decide over which images synchronized batch norm is; then it has as many
   /// replicas.
   ParityRow single_rank() const;
+  bool trains_in(DType type) const {
+    return type == DType::F32 || within == 0 || (type == DType::F64 && in_float64);
+  }
+  /// What a difference may be in a run of this type, `otherwise` where the row says nothing.
+  double tolerance(DType type, double otherwise) const {
+    return within > 0 && type == DType::F32 ? within : otherwise;
+  }
 };
 
 /// Requires a readable tests/integration/parity.txt; throws std::runtime_error otherwise.

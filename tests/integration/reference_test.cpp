@@ -15,7 +15,7 @@ std::vector<ParityRow> sample(const std::vector<ParityRow>& rows, std::size_t ev
   std::vector<ParityRow> out;
   std::size_t i = 0;
   for (const ParityRow& row : rows) {
-    if (row.within == 0 && i++ % every == 0) out.push_back(row);
+    if (row.trains_in(DType::F64) && i++ % every == 0) out.push_back(row);
   }
   return out;
 }

@@ -39,12 +39,12 @@ void check_parity(DType dtype, double loss_tolerance, double state_tolerance) {
   References references(Architecture::Resnet, dtype);
   for (const char* block : kBlocks) {
     for (const ParityRow& row : image_rows(block)) {
-      if (row.within > 0 && dtype != DType::F32) continue;
+      if (!row.trains_in(dtype)) continue;
       INFO(row.name << ", " << block);
       const Scenario s = scenario_of(row, dtype);
       const Distance d = distance(train(s), references.of(row));
-      const double loss = row.within > 0 ? row.within : loss_tolerance;
-      const double state = row.within > 0 ? row.within : state_tolerance;
+      const double loss = row.tolerance(dtype, loss_tolerance);
+      const double state = row.tolerance(dtype, state_tolerance);
       CHECK(d.loss <= loss);
       CHECK(d.norm <= 20 * loss);
       CHECK(d.weights <= state);
@@ -69,7 +69,7 @@ TEST_CASE("the parity table of residual networks", "[.parity-table-images]") {
     for (References* references : {&wide, &single}) {
       const DType dtype = references == &wide ? DType::F64 : DType::F32;
       for (const char* block : kBlocks) {
-        if (named.within > 0 && dtype != DType::F32) {
+        if (!named.trains_in(dtype)) {
           cells += " – |";
           continue;
         }

@@ -54,6 +54,7 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::ClipCoefficient) = run_clip_coefficient<T>;
   at(KernelKind::AdamW) = run_adamw<T, false>;
   at(KernelKind::Adam) = run_adamw<T, true>;
+  at(KernelKind::AdamW8bit) = run_adamw<T, false>;  // of states that WidenedOperands has read
   at(KernelKind::Sgd) = run_sgd<T>;
   at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
   at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;

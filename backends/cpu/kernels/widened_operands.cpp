@@ -1,9 +1,12 @@
 #include "backends/cpu/kernels/widened_operands.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "core/base/bfloat16.hpp"
 #include "core/base/float16.hpp"
+#include "core/base/index_vector.hpp"
+#include "core/base/quantized_state.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -14,7 +17,8 @@ constexpr std::int64_t kGrain = 1 << 14;  // elements; they take some microsecon
 bool is_16_bit(DType type) { return type == DType::BF16 || type == DType::F16; }
 
 template <class T>
-void widen(ThreadTeam& team, const std::byte* from, float* to, std::int64_t n) {
+void widen(ThreadTeam& team, const std::byte* from, void* wide, std::int64_t n) {
+  auto* const to = static_cast<float*>(wide);
   const auto* values = reinterpret_cast<const T*>(from);
   team.parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<float>(values[i]);
@@ -22,7 +26,8 @@ void widen(ThreadTeam& team, const std::byte* from, float* to, std::int64_t n) {
 }
 
 template <class T>
-void narrow(ThreadTeam& team, const float* from, std::byte* to, std::int64_t n) {
+void narrow(ThreadTeam& team, const void* wide, std::byte* to, std::int64_t n) {
+  const auto* const from = static_cast<const float*>(wide);
   auto* values = reinterpret_cast<T*>(to);
   team.parallel_for(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) values[i] = T(from[i]);
@@ -31,13 +36,27 @@ void narrow(ThreadTeam& team, const float* from, std::byte* to, std::int64_t n) 
 
 }  // namespace
 
+template <class Body>
+void WidenedOperands::each_state(const Body& body) const {
+  for (const State& state : std::span(states_, to_size(num_states_))) {
+    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / 16 / state.shape.block);
+    team_.parallel_for(state.shape.blocks(), grain, [&](std::int64_t first, std::int64_t last) {
+      if (values_are_f64_) {
+        body(state, first, last, static_cast<double*>(state.values));
+      } else {
+        body(state, first, last, static_cast<float*>(state.values));
+      }
+    });
+  }
+}
+
 WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadTeam& team)
     : team_(team) {
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
     if (!is_16_bit(kernel.in[i].dtype) || args.in[i] == nullptr) continue;
     const Copy copy = add(args.in[i], input_elements(kernel, i), kernel.in[i].dtype);
     widen(copy);
-    args.in[i] = reinterpret_cast<std::byte*>(copy.wide);
+    args.in[i] = static_cast<std::byte*>(copy.wide);
   }
   const Copy* const inputs_end = copies_ + num_copies_;
   for (std::size_t i = 0; i < kernel.out.size(); ++i) {
@@ -55,13 +74,27 @@ WidenedOperands::WidenedOperands(const Kernel& kernel, KernelArgs& args, ThreadT
         widen(copy);
       }
     }
-    args.out[i] = reinterpret_cast<std::byte*>(copy.wide);
+    args.out[i] = static_cast<std::byte*>(copy.wide);
     outputs_[num_outputs_++] = copy;
   }
+  if (kernel.kind != KernelKind::AdamW8bit) return;
+  const DType type = sum_type(kernel.dtype);
+  values_are_f64_ = type == DType::F64;
+  for (const int i : {1, 2}) {
+    void* const values = next_scratch(to_size(kernel.dims[0] * size_of(type)));
+    states_[num_states_++] = {{kernel.dims[0], kernel.dims[1], i == 1}, args.out[i], values};
+    args.out[i] = static_cast<std::byte*>(values);
+  }
+  each_state([](const State& state, std::int64_t first, std::int64_t last, auto* values) {
+    read_quantized(state.shape, state.state, first, last, values);
+  });
 }
 
 void WidenedOperands::store() const {
   std::for_each(outputs_, outputs_ + num_outputs_, [this](const Copy& output) { narrow(output); });
+  each_state([](const State& state, std::int64_t first, std::int64_t last, const auto* values) {
+    write_quantized(state.shape, values, first, last, state.state);
+  });
 }
 
 void WidenedOperands::widen(const Copy& copy) const {
@@ -74,11 +107,13 @@ void WidenedOperands::narrow(const Copy& copy) const {
   run(team_, copy.wide, copy.narrow, copy.elements);
 }
 
+void* WidenedOperands::next_scratch(std::size_t bytes) {
+  return scratch(static_cast<Scratch>(static_cast<int>(Scratch::Operands) + num_scratch_++), bytes);
+}
+
 WidenedOperands::Copy WidenedOperands::add(std::byte* address, std::int64_t elements, DType dtype) {
-  const auto slot = static_cast<Scratch>(static_cast<int>(Scratch::Operands) + num_copies_);
   const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
-  return copies_[num_copies_++] = {address, static_cast<float*>(scratch(slot, bytes)), elements,
-                                   dtype};
+  return copies_[num_copies_++] = {address, next_scratch(bytes), elements, dtype};
 }
 
 }  // namespace lockstep::cpu

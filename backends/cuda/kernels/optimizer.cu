@@ -1,5 +1,6 @@
-// AdamW, Adam and SGD over a shard. Weights and moments have the kernel's type, gradients any type.
+// AdamW, Adam and SGD over a shard. Weights have the kernel's type, gradients and moments any type.
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/quantized_code.hpp"
 #include "core/base/random_rounding.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -43,8 +44,8 @@ struct AdamWStep {
 template <class T>
 struct AdamW {
   using A = Acc<T>;
-  Ref grad, coefficient;
-  T *w, *m, *v;
+  Ref grad, coefficient, m, v;
+  T* w;
   AdamWStep<A> step;
   const AdamWStep<A>* step_at;  // where to read `step` from on the GPU; null if it is known
   A eps, b1, c1, b2, c2, gradient_decay;
@@ -56,7 +57,8 @@ struct AdamW {
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
     if (factor < 0) return;  // a gradient is not finite
-    auto weight = load<N>(w + i), first = load<N>(m + i), second = load<N>(v + i);
+    auto weight = load<N>(w + i);
+    auto first = m.get_words<N, A>(i), second = v.get_words<N, A>(i);
     const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {
       const A raw = gradient[j];
@@ -66,26 +68,75 @@ struct AdamW {
       if constexpr (sizeof(T) == 2) {
         if (stochastic) random = rounding_bits(step.rounding, weight[j], first[j], second[j], raw);
       }
-      first[j] = b1 * first[j] + c1 * g;
-      second[j] = b2 * second[j] + c2 * (g * g);
-      weight[j] = weight[j] * step.keep_weight -
-                  step.step_size * (first[j] / (square_root(second[j]) * step.inverse_root + eps));
+      weight[j] = moved(weight[j], g, first[j], second[j]);
       if constexpr (sizeof(T) == 2) {
         if (stochastic) weight[j] = rounded_at_random(weight[j], random);
       }
     }
-    store<N>(m + i, first);
-    store<N>(v + i, second);
+    m.set_words(i, first);
+    v.set_words(i, second);
     store<N>(w + i, weight);
   }
+  /// The new weight for a gradient that is clipped, and the new moments.
+  __device__ A moved(A weight, A g, A& first, A& second) const {
+    first = b1 * first + c1 * g;
+    second = b2 * second + c2 * (g * g);
+    return weight * step.keep_weight -
+           step.step_size * (first / (square_root(second) * step.inverse_root + eps));
+  }
 };
+
+/// AdamW with quantized states: a block of threads takes a block of elements, of which each of the
+/// moments has a scale. A thread keeps none of its values: it computes them twice, for the scales
+/// and for the codes, because a block may have any size.
+template <class T>
+__global__ void update_8bit(AdamW<T> f, int64_t n, int64_t size) {
+  using A = Acc<T>;
+  f.begin();
+  const A factor = f.coefficient ? f.coefficient.template get<A>(0) : A(1);
+  if (factor < 0) return;  // a gradient is not finite
+  const int64_t first = blockIdx.x * size, end = smaller(n, first + size);
+  const auto scales = [&](const Ref& state) { return reinterpret_cast<float*>(state.at); };
+  const auto codes = [&](const Ref& state) {
+    return reinterpret_cast<std::uint8_t*>(scales(state) + gridDim.x);  // one for every block
+  };
+  const float m_scale = scales(f.m)[blockIdx.x], v_scale = scales(f.v)[blockIdx.x];
+  const auto moments = [&](int64_t i, A& m, A& v) {
+    m = A(quantized_value(codes(f.m)[i], true) * m_scale);
+    v = A(quantized_value(codes(f.v)[i], false) * v_scale);
+    return f.moved(value(f.w[i]), f.grad.template get<A>(i) * factor, m, v);
+  };
+  A most_m = 0, most_v = 0;
+  for (int64_t i = first + threadIdx.x; i < end; i += kThreads) {
+    A m, v;
+    moments(i, m, v);
+    most_m = greater(most_m, m < 0 ? -m : m);
+    most_v = greater(most_v, v);
+  }
+  const auto new_m = static_cast<float>(block_max<kThreads>(most_m));
+  const auto new_v = static_cast<float>(block_max<kThreads>(most_v));
+  const auto code = [](A x, float scale, bool has_sign) {
+    const float fraction = scale > 0 ? static_cast<float>(x / A(scale)) : 0.0F;
+    return quantized_code(fraction, has_sign, QuantizedLevels{has_sign});
+  };
+  for (int64_t i = first + threadIdx.x; i < end; i += kThreads) {
+    A m, v;
+    put(f.w[i], moments(i, m, v));
+    codes(f.m)[i] = code(m, new_m, true);
+    codes(f.v)[i] = code(v, new_v, false);
+  }
+  if (threadIdx.x == 0) {
+    scales(f.m)[blockIdx.x] = new_m;
+    scales(f.v)[blockIdx.x] = new_v;
+  }
+}
 
 /// torch.optim.SGD with momentum, without dampening.
 template <class T>
 struct Sgd {
   using A = Acc<T>;
-  Ref grad, coefficient;
-  T *w, *v;
+  Ref grad, coefficient, v;
+  T* w;
   A momentum, decay, lr;
   const StepContext* step_at;  // where to read `lr` from on the GPU; null if it is known
   __device__ void begin() {
@@ -95,13 +146,14 @@ struct Sgd {
   __device__ void at(int64_t i) const {
     const A factor = coefficient ? coefficient.get<A>(0) : A(1);
     if (factor < 0) return;  // a gradient is not finite
-    auto weight = load<N>(w + i), velocity = load<N>(v + i);
+    auto weight = load<N>(w + i);
+    auto velocity = v.get_words<N, A>(i);
     const auto gradient = grad.get_words<N, A>(i);
     for (int j = 0; j < N; ++j) {
       velocity[j] = momentum * velocity[j] + (gradient[j] * factor + decay * weight[j]);
       weight[j] -= lr * velocity[j];
     }
-    store<N>(v + i, velocity);
+    v.set_words(i, velocity);
     store<N>(w + i, weight);
   }
 };
@@ -138,9 +190,9 @@ void run_adamw(const KernelCall& call, Queue& queue) {
     }
     const AdamW<T> f{input_ref(call, 0),
                      input_ref(call, 1),
+                     output_ref(call, 1),
+                     output_ref(call, 2),
                      output<T>(call, 0),
-                     output<T>(call, 1),
-                     output<T>(call, 2),
                      AdamWStep<A>::of(call.context, beta1, beta2, decay),
                      step_at,
                      static_cast<A>(scalars[2]),
@@ -151,7 +203,11 @@ void run_adamw(const KernelCall& call, Queue& queue) {
                      static_cast<A>(coupled ? scalars[3] : 0),
                      call.kernel->stochastic};
     const int64_t n = call.kernel->dims[0];
-    for_width<T>(n, {f.w, f.m, f.v, f.grad.at},
+    if (call.kernel->kind == KernelKind::AdamW8bit) {
+      const int64_t size = call.kernel->dims[1];
+      return queue.launch({blocks_of(n, size)}, {kThreads}, 0, update_8bit<T>, f, n, size);
+    }
+    for_width<T>(n, {f.w, f.m.at, f.v.at, f.grad.at},
                  [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });
 }
@@ -162,14 +218,15 @@ void run_sgd(const KernelCall& call, Queue& queue) {
     using A = Acc<T>;
     const Sgd<T> f{input_ref(call, 0),
                    input_ref(call, 1),
+                   output_ref(call, 1),
                    output<T>(call, 0),
-                   output<T>(call, 1),
                    static_cast<A>(call.kernel->scalars[0]),
                    static_cast<A>(call.kernel->scalars[1]),
                    static_cast<A>(call.context.lr),
                    call.context_at};
     const int64_t n = call.kernel->dims[0];
-    for_width<T>(n, {f.w, f.v, f.grad.at}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+    for_width<T>(n, {f.w, f.v.at, f.grad.at},
+                 [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });
 }
 
@@ -180,6 +237,7 @@ std::int64_t step_bytes(const Kernel&) { return sizeof(AdamWStep<double>); }
 void add_optimizers(Registry& rows) {
   rows[KernelKind::AdamW] = {run_adamw, step_bytes};
   rows[KernelKind::Adam] = {run_adamw, step_bytes};
+  rows[KernelKind::AdamW8bit] = {run_adamw, step_bytes};
   rows[KernelKind::Sgd] = {run_sgd};
 }
 

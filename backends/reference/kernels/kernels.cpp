@@ -1,6 +1,5 @@
 #include "backends/reference/kernels/kernels.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -78,6 +77,7 @@ Definition definition_of(KernelKind kind) {
     case KernelKind::ClipCoefficient:
       return clip_coefficient;
     case KernelKind::AdamW:
+    case KernelKind::AdamW8bit:
       return adamw;
     case KernelKind::Adam:
       return adam;
@@ -141,13 +141,10 @@ Definition definition_of(KernelKind kind) {
   return nullptr;
 }
 
-bool computes(const Operand& operand) { return !operand.present() || operand.dtype != DType::U8; }
-
 }  // namespace
 
 bool supports(const Kernel& kernel) {
-  return std::all_of(kernel.in.begin(), kernel.in.end(), computes) &&
-         std::all_of(kernel.out.begin(), kernel.out.end(), computes);
+  return kernel.kind == KernelKind::Delay || types_fit(kernel);
 }
 
 void run_kernel(const Kernel& kernel, std::span<std::byte* const> buffers,

@@ -25,6 +25,8 @@ double load(const std::byte* address, DType dtype) {
       return got<float>(address);
     case DType::I32:
       return got<std::int32_t>(address);
+    case DType::U8:
+      return got<std::uint8_t>(address);
     case DType::F16:
       return static_cast<float>(got<float16>(address));
     default:
@@ -45,6 +47,8 @@ void store(double value, std::byte* address, DType dtype) {
       return put(address, static_cast<float>(value));
     case DType::I32:
       return put(address, static_cast<std::int32_t>(value));
+    case DType::U8:
+      return put(address, static_cast<std::uint8_t>(value));
     case DType::F16:
       return put(address, float16(static_cast<float>(value)));
     default:

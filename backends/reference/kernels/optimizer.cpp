@@ -4,6 +4,7 @@
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/quantized_state.hpp"
 #include "core/base/random_rounding.hpp"
 
 namespace lockstep::reference {
@@ -20,6 +21,33 @@ Row clipped(Operands& k) { return k.in(0).row(0) * (k.has_in(1) ? k.in(1)(0) : 1
 
 /// Whether the coefficient says that a gradient is not finite, so that nothing is to change.
 bool skips(Operands& k) { return k.has_in(1) && k.in(1)(0) < 0; }
+
+/// The moment in output `i`, which may be a quantized state.
+QuantizedState quantized(Operands& k, std::size_t i) { return {k.dim(0), k.dim(1), i == 1}; }
+bool is_quantized(Operands& k) { return k.kernel().kind == KernelKind::AdamW8bit; }
+std::vector<std::byte> bytes_of(Operands& k, std::size_t i) {
+  std::vector<std::byte> bytes;
+  for (const double x : k.out(i).reshaped()) bytes.push_back(static_cast<std::byte>(x));
+  return bytes;
+}
+Row moment(Operands& k, std::size_t i) {
+  if (!is_quantized(k)) return k.out(i).row(0);
+  const QuantizedState shape = quantized(k, i);
+  Row values(k.dim(0));
+  read_quantized(shape, bytes_of(k, i).data(), 0, shape.blocks(), values.data());
+  return values;
+}
+void set_moment(Operands& k, std::size_t i, const Row& values) {
+  if (!is_quantized(k)) {
+    k.out(i) = values;
+    return;
+  }
+  const QuantizedState shape = quantized(k, i);
+  std::vector<std::byte> state = bytes_of(k, i);
+  write_quantized(shape, values.data(), 0, shape.blocks(), state.data());
+  std::transform(state.begin(), state.end(), k.out(i).data(),
+                 [](std::byte byte) { return std::to_integer<int>(byte); });
+}
 
 }  // namespace
 
@@ -47,7 +75,7 @@ void adamw(Operands& k) {
   if (skips(k)) return;
   const double beta1 = k.scalar(0), beta2 = k.scalar(1), eps = k.scalar(2), decay = k.scalar(3);
   const double lr = k.context().lr, t = k.context().step + 1;
-  const Row old_w = k.out(0).row(0), old_m = k.out(1).row(0), old_v = k.out(2).row(0);
+  const Row old_w = k.out(0).row(0), old_m = moment(k, 1), old_v = moment(k, 2);
   const Row g = clipped(k);
   const Row m = beta1 * old_m + (1 - beta1) * g;
   const Row v = beta2 * old_v + (1 - beta2) * g.square();
@@ -62,8 +90,8 @@ void adamw(Operands& k) {
     }
   }
   k.out(0) = w;
-  k.out(1) = m;
-  k.out(2) = v;
+  set_moment(k, 1, m);
+  set_moment(k, 2, v);
 }
 
 /// Adam (Kingma and Ba 2015, algorithm 1), where the decay is part of the gradient as in

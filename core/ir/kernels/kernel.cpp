@@ -123,6 +123,8 @@ bool fits(OperandType type, DType own, DType operand) {
       return operand == DType::F32 || operand == DType::F64;
     case OperandType::Index:
       return operand == DType::I32;
+    case OperandType::Byte:
+      return operand == DType::U8;
   }
   return false;
 }
@@ -137,6 +139,8 @@ DType usual_dtype(OperandType type, DType own) {
       return sum_type(own);
     case OperandType::Index:
       return DType::I32;
+    case OperandType::Byte:
+      return DType::U8;
   }
   return own;
 }

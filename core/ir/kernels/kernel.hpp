@@ -49,6 +49,7 @@ enum class KernelKind : std::uint8_t {
   ClipCoefficient,
   AdamW,
   Adam,
+  AdamW8bit,
   Sgd,
   Conv2dForward,
   Conv2dBackwardInput,
@@ -116,10 +117,11 @@ enum class OperandType : std::uint8_t {
   Mixed,  // the kernel's own, or another real type with the same sum_type()
   Real,   // float32 or float64, whatever the kernel's, for sums over many values and for factors
   Index,  // int32
+  Byte,   // uint8, of which a quantized state consists
 };
 /// Whether an operand of element type `operand` is allowed as `type` in a kernel of type `own`.
 bool fits(OperandType type, DType own, DType operand);
-/// The type that such an operand has unless something else is said: own, its sum_type(), or int32.
+/// The type that it has unless something else is said: own, its sum_type(), int32 or uint8.
 DType usual_dtype(OperandType type, DType own);
 
 /// What a kernel does to an output.

@@ -1,10 +1,16 @@
 // Updates of weights, and the norm of the gradient that clips them.
+#include "core/base/quantized_state.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
 namespace {
 
 std::string_view no_blocks(const Kernel& kernel) { return kernel.dims[1] < 1 ? "no blocks" : ""; }
+
+std::string_view wrong_block(const Kernel& kernel) {
+  const bool fits = kernel.dims[1] >= 1 && kernel.dims[1] <= kMostOfBlock;
+  return fits ? "" : "a block has 1 to 2147483648 elements";
+}
 
 }  // namespace
 
@@ -37,12 +43,13 @@ std::vector<KernelRow> rows::optimizers() {
        .flops = "blocks"},
       // AdamW (Loshchilov and Hutter 2019) with the gradient grad × coef; the learning rate and the
       // number of the step come from the run (StepContext). If coef is negative, nothing changes.
+      // The moments may be of fewer bits than the weights.
       {.kind = K::AdamW,
        .name = "adamw",
        .dims = words("n"),
        .scalars = words("beta1 beta2 eps decay"),
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
-       .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}, {"v", "n", Own, Update}},
+       .out = {{"w", "n", Own, Update}, {"m", "n", Mixed, Update}, {"v", "n", Mixed, Update}},
        .flops = "16 n",
        .may_be_stochastic = true},
       // Adam (Kingma and Ba 2015) with the gradient grad × coef + decay w, likewise
@@ -51,16 +58,31 @@ std::vector<KernelRow> rows::optimizers() {
        .dims = words("n"),
        .scalars = words("beta1 beta2 eps decay"),
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
-       .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}, {"v", "n", Own, Update}},
+       .out = {{"w", "n", Own, Update}, {"m", "n", Mixed, Update}, {"v", "n", Mixed, Update}},
        .flops = "17 n",
        .efficiency_as = "adamw"},
+      // adamw with moments as quantized states, m with signs and v without (quantized_state.hpp).
+      // The
+      // weights move by the new moments before these are rounded. Per moment, reading a code takes
+      // about 8 operations and finding one 20.
+      {.kind = K::AdamW8bit,
+       .name = "adamw_8bit",
+       .dims = words("n block"),
+       .scalars = words("beta1 beta2 eps decay"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"w", "n", Own, Update},
+               {"m", "4 (n/block) + n", Byte, Update},
+               {"v", "4 (n/block) + n", Byte, Update}},
+       .flops = "72 n",
+       .efficiency_as = "adamw",
+       .fault = wrong_block},
       // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",
        .dims = words("n"),
        .scalars = words("momentum decay"),
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
-       .out = {{"w", "n", Own, Update}, {"v", "n", Own, Update}},
+       .out = {{"w", "n", Own, Update}, {"v", "n", Mixed, Update}},
        .flops = "7 n"},
   };
 }

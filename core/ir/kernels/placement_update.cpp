@@ -44,6 +44,7 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
              results(kernel, operands, {{Along::Same, Along::Same}});
     case KernelKind::AdamW:
     case KernelKind::Adam:
+    case KernelKind::AdamW8bit:
     case KernelKind::Sgd:
       return update(kernel, operands);
     default:

@@ -10,7 +10,8 @@ using Words = std::vector<std::string>;
 const Words& unit_keys() {
   static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
                              "adam_m",      "adam_v",         "tied_copy",   "parameters",
-                             "whole_param", "split_group",    "master",      "gathered_late"};
+                             "whole_param", "split_group",    "master",      "gathered_late",
+                             "state_block"};
   return keys;
 }
 
@@ -151,6 +152,8 @@ class RoleParser {
         return s_.in.reference(s_.groups, "group", unit.split_group.v);
       case 10:
         return s_.buffer_id(unit.master);
+      case 12:
+        return s_.in.number(unit.state_block);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();

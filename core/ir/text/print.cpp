@@ -316,6 +316,7 @@ class Printer {
     if (unit.master.valid()) put(" master=", unit.master);
     if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
     if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
+    if (unit.state_block != 0) put(" state_block=", unit.state_block);
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");
     if (unit.tied_copy) put(" tied_copy");

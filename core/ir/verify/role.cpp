@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/base/quantized_state.hpp"
 #include "core/ir/verify/internal.hpp"
 
 namespace lockstep::verification {
@@ -297,8 +298,26 @@ class RoleCheck {
     }
     check_unit_buffer(name, "param", unit.param, held, held > 0);
     check_unit_buffer(name, "master", unit.master, unit.shard_elements, false);
-    check_unit_buffer(name, "adam_m", unit.adam_m, unit.shard_elements, false);
-    check_unit_buffer(name, "adam_v", unit.adam_v, unit.shard_elements, false);
+    check_moment(name, "adam_m", unit, unit.adam_m);
+    check_moment(name, "adam_v", unit, unit.adam_v);
+  }
+
+  void check_moment(const std::string& name, std::string_view what, const Unit& unit, BufferId id) {
+    if (!in_table(id.v, role_.buffers) || unit.shard_elements < 0) {
+      return check_unit_buffer(name, what, id, unit.shard_elements, false);
+    }
+    const bool quantized = role_.buffer(id).dtype == DType::U8;
+    const bool has_block = unit.state_block >= 1 && unit.state_block <= kMostOfBlock;
+    if (quantized != has_block || (unit.state_block != 0 && !has_block)) {
+      return faults_.add(name + ": " + std::string(what) + " is of type " +
+                         std::string(to_string(role_.buffer(id).dtype)) + ", but state_block is " +
+                         number(unit.state_block));
+    }
+    const std::int64_t n = std::min(unit.shard_elements, role_.buffer(id).bytes.v);
+    const bool cut = n < unit.shard_elements;
+    check_unit_buffer(
+        name, what, id,
+        quantized && !cut ? quantized_bytes(n, unit.state_block) : unit.shard_elements, false);
   }
 
   void check_unit_buffer(const std::string& unit, std::string_view what, BufferId id,

@@ -244,6 +244,11 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
       run.role.root(run.role.args_of(op)[to_size(w)]) != run.role.root(unit.updated())) {
     return fault(run, id, "updates a part or a copy of the weights of " + unit.name);
   }
+  if (kernel.kind == KernelKind::AdamW8bit && kernel.dims[1] != unit.state_block) {
+    return fault(run, id,
+                 "updates " + unit.name + " in blocks of " + number(kernel.dims[1]) +
+                     ", but its moments have blocks of " + number(unit.state_block));
+  }
   for (std::size_t i = 1; i < kernel.out.size(); ++i) {
     const int m = operand(kernel.out, i);
     const Means wanted = i == 1 ? Means::Moment1 : Means::Moment2;

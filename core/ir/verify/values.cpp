@@ -309,6 +309,10 @@ void Values::place_units(RoleRun& run) {
       c.meaning.id = id;
       if (shard == Along::Same || !unit.shard_group.valid()) {
         Pattern pattern = whole;
+        // Scales and codes of quantized states are not placed by parameter.
+        if (type == DType::U8) {
+          pattern.pieces = {{0, Patterns::kEndless, whole.pieces[0].as}};
+        }
         for (Pattern::Piece& piece : pattern.pieces) {
           piece.as.dtype = type;
           if (piece.end == Patterns::kEndless) continue;

@@ -56,6 +56,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.resets_positions = s.training.reset_position_ids;
   shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();
+  shape.shard_multiple = s.optimizer.state_block();
   shape.plain_apart =
       s.optimizer.weight_decay > 0 && s.optimizer.weight_decay_on == DecayedParameters::Matrices;
   shape.expert_parallel = strategy.expert_parallel_degree;

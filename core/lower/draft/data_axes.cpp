@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/quantized_state.hpp"
 
 namespace lockstep {
 
@@ -132,6 +133,9 @@ GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates) {
 }
 
 Bytes shard_bytes(const Unit& unit, const Buffer& like) {
+  if (like.kind == BufferKind::Optimizer && unit.state_block > 0) {
+    return Bytes{quantized_bytes(unit.shard_elements, unit.state_block)};
+  }
   return Bytes{unit.shard_elements * size_of(like.dtype)};
 }
 

@@ -79,8 +79,9 @@ DType Draft::dtype_of(BufferKind kind) const {
   const TrainingSpec& training = scenario.training;
   switch (kind) {
     case BufferKind::Master:
-    case BufferKind::Optimizer:
       return training.dtype;
+    case BufferKind::Optimizer:
+      return scenario.optimizer.state_type(training.dtype);
     case BufferKind::Grad:
       return training.reduce_dtype();
     case BufferKind::Metric:

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/lower/draft/data_axes.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -63,9 +65,13 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
     Unit unit = unit_of(draft, layout);
     const bool own_part = layout.split_axis == "vocabulary";  // of what all pipeline ranks divide
     unit.tied_copy = use.owner != coordinate && !own_part;
+    const OptimizerSpec& optimizer = draft.scenario.optimizer;
+    if (optimizer.state_dtype == StateDType::U8) unit.state_block = optimizer.state_block();
     const auto add_state = [&](BufferKind kind, const std::string& name) {
-      const std::int64_t bytes = layout.elements * size_of(draft.dtype_of(kind));
-      return declare_buffer(draft, out.role, kind, name, bytes, use.layer);
+      const BufferId state = declare_buffer(draft, out.role, kind, name, 0, use.layer);
+      Buffer& buffer = out.role.buffers[state];
+      buffer.bytes = shard_bytes(unit, buffer);
+      return state;
     };
     unit.param = add_state(BufferKind::Param, layout.name);
     BufferId on_host;  // for offload, a copy that the host updates, unless there is a master copy
@@ -75,7 +81,7 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
       on_host = add_state(BufferKind::Master, layout.name + ".master");
     }
     unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-    if (draft.scenario.optimizer.is_adam()) {
+    if (optimizer.is_adam()) {
       unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
     }
     DraftUnit draft_unit;

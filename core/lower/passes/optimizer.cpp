@@ -236,7 +236,7 @@ class OptimizerStep {
     const Unit& unit = out_.role.units[u];
     const OptimizerSpec& o = draft_.scenario.optimizer;
     const bool clipped = coefficient.valid();
-    const DType state = dtype_of(BufferKind::Optimizer);
+    const DType weights = dtype_of(BufferKind::Master), moments = dtype_of(BufferKind::Optimizer);
     const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
@@ -249,20 +249,19 @@ class OptimizerStep {
     const bool plain = !layout_of(draft_, out_.units[u]).decays;
     const double decay = plain ? 0 : o.weight_decay;
     const std::string which = (plain ? "plain." : "") + elements;
-    if (o.is_adam()) {
-      const bool adamw = o.name == OptimizerKind::AdamW;
-      Kernel adam = kernel(adamw ? KernelKind::AdamW : KernelKind::Adam, state,
-                           {unit.shard_elements}, {o.beta1, o.beta2, o.eps, decay});
-      adam.stochastic = draft_.scenario.training.stochastic_rounding;
-      call(one_kernel((adamw ? "adamw." : "adam.") + which, adam, in,
-                      {{"w", state}, {"m", state}, {"v", state}}),
-           args, layer(u));
-    } else {
-      call(one_kernel("sgd." + which,
-                      kernel(KernelKind::Sgd, state, {unit.shard_elements}, {o.momentum, decay}),
-                      in, {{"w", state}, {"m", state}}),
-           args, layer(u));
+    Kernel step =
+        kernel(o.name == OptimizerKind::Adam ? KernelKind::Adam
+               : unit.state_block > 0        ? KernelKind::AdamW8bit
+                                             : KernelKind::AdamW,
+               weights, {unit.shard_elements, unit.state_block}, {o.beta1, o.beta2, o.eps, decay});
+    std::vector<NamedOperand> out = {{"w", weights}, {"m", moments}, {"v", moments}};
+    if (!o.is_adam()) {
+      step = kernel(KernelKind::Sgd, weights, {unit.shard_elements}, {o.momentum, decay});
+      out.pop_back();
     }
+    step.stochastic = draft_.scenario.training.stochastic_rounding;
+    call(one_kernel(std::string(info(step.kind).name) + "." + which, step, in, out), args,
+         layer(u));
     if (unit.master.valid()) round_master(unit, own, layer(u));
     if (!unit.whole_param || unit.gathered_late) return;
     Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));

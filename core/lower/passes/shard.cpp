@@ -14,7 +14,7 @@ void divide(Draft& draft, DraftRole& out, std::size_t u) {
   const StrategySpec& strategy = draft.scenario.strategy;
   Unit& unit = role.units[u];
   if (layout.shard_count > 1) {  // it is 1 for experts that no other rank holds
-    unit.shard_elements = ceil_div(unit.elements, layout.shard_count);
+    unit.shard_elements = layout.shard_elements();
     unit.shard_group = shard_group(draft, layout.split_axis);
     unit.whole_param =
         strategy.zero_stage < 3 || unit.elements <= strategy.fsdp_persistence_threshold;

@@ -38,6 +38,28 @@ void validate_validation(const Scenario& s, Faults& faults) {
   }
 }
 
+void validate_state(const Scenario& s, Faults& faults) {
+  const OptimizerSpec& o = s.optimizer;
+  faults.require(o.block_size >= 1, "optimizer.block_size", "must be at least 1");
+  const bool quantized = o.state_dtype == StateDType::U8;
+  if (!quantized && o.block_size != OptimizerSpec{}.block_size) {
+    faults.add("optimizer.block_size", "only state_dtype=uint8 has blocks, which share a scale");
+  }
+  if (o.state_dtype == StateDType::Default) return;
+  if (quantized && o.name != OptimizerKind::AdamW) {
+    faults.add("optimizer.state_dtype", "state_dtype=uint8 is built for AdamW only");
+  }
+  if (!quantized && s.training.dtype == DType::F64) {
+    faults.add("optimizer.state_dtype",
+               "dtype=float64 keeps all states in float64, or with state_dtype=uint8 in 8 bits");
+  }
+  if (s.training.stochastic_rounding) {
+    faults.add("optimizer.state_dtype",
+               "stochastic_rounding takes its random bits from states in bfloat16: leave "
+               "state_dtype at default");
+  }
+}
+
 }  // namespace
 
 void validate_optimizer(const Scenario& s, Faults& faults) {
@@ -51,6 +73,7 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
     faults.add("optimizer.weight_decay_on", "weight_decay=0: nothing decays");
   }
   faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
+  validate_state(s, faults);
   const LrSchedulerSpec& l = s.lr_scheduler;
   faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
   faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",

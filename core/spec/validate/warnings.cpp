@@ -31,6 +31,21 @@ void warn_of_missing_bfloat16(const Scenario& s, std::vector<Warning>& found) {
            "; give training.mixed_precision_param = \"float16\", which trains with a loss scale"});
 }
 
+/// Tensor parallelism divides rows of the products that end a layer.
+void warn_of_divided_blocks(const Scenario& s, std::vector<Warning>& found) {
+  const ModelSpec& m = s.model;
+  const int parts = s.strategy.tensor_parallel_degree, block = s.optimizer.state_block();
+  if (block == 1 || parts == 1) return;
+  const auto apart = [&](std::int64_t row) { return row % block != 0; };
+  const std::int64_t heads = m.heads * m.head_dim;
+  if (!apart(m.hidden) && !apart(heads / parts) && !apart(m.ffn_hidden / parts)) return;
+  found.push_back({"optimizer.block_size",
+                   "blocks of " + std::to_string(block) + " elements do not divide what each of " +
+                       std::to_string(parts) +
+                       " tensor-parallel ranks holds of every row: some lie elsewhere than on one "
+                       "rank, and 8-bit moments are rounded otherwise"});
+}
+
 }  // namespace
 
 std::vector<Warning> warnings(const Scenario& s) {
@@ -59,6 +74,7 @@ std::vector<Warning> warnings(const Scenario& s) {
              "of the steps"});
   }
   warn_of_missing_bfloat16(s, found);
+  warn_of_divided_blocks(s, found);
   return found;
 }
 

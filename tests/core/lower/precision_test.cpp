@@ -49,6 +49,33 @@ TEST_CASE("mixed precision keeps 2 bytes of parameters and 12 of the optimizer, 
   }
 }
 
+TEST_CASE("moments take 2 bytes each in bfloat16, and a byte and 4 per block in 8 bits",
+          "[core][lower]") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const StateDType type : {StateDType::BF16, StateDType::U8}) {
+      Scenario s = mixed({1, ranks}, 3, PartDType::BF16);
+      s.optimizer.state_dtype = type;
+      if (type == StateDType::U8) s.optimizer.block_size = 64;
+      const Program program = lowered(s);
+      CHECK(verify(program).empty());
+      for (const Unit& unit : program.roles[0].units) {
+        const std::int64_t n = unit.shard_elements;
+        const bool quantized = type == StateDType::U8;
+        // Shards begin where blocks do, so that blocks are the same for any number of ranks.
+        CHECK(n == (ranks == 1  ? unit.elements
+                    : quantized ? round_up(ceil_div(unit.elements, ranks), 64)
+                                : ceil_div(unit.elements, ranks)));
+        CHECK(unit.state_block == (quantized ? 64 : 0));
+        for (const BufferId moment : {unit.adam_m, unit.adam_v}) {
+          const Buffer& buffer = program.roles[0].buffer(moment);
+          CHECK(buffer.bytes.v == (quantized ? n + 4 * ceil_div(n, 64) : 2 * n));
+        }
+        CHECK(program.roles[0].buffer(unit.master).bytes.v == 4 * n);
+      }
+    }
+  }
+}
+
 TEST_CASE("every buffer has the type of its part", "[core][lower]") {
   for (PartDType reduce : {PartDType::BF16, PartDType::Default}) {
     const Program program = lowered(mixed({1, 2, 2, 2}, 3, reduce));

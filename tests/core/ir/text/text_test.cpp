@@ -202,6 +202,7 @@ class RandomProgram {
       u.master = {coin() ? -1 : below(9)};
       u.adam_m = {coin() ? -1 : below(9)};
       u.adam_v = {coin() ? -1 : below(9)};
+      u.state_block = coin() ? 0 : 256;
       u.whole_param = coin();
       u.gathered_late = coin();
       u.tied_copy = coin();

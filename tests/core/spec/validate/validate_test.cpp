@@ -131,6 +131,30 @@ TEST_CASE("the largest numbers a file can hold are faults, not overflows", "[cor
   CHECK(faulty(s, "cluster.nodes"));
 }
 
+TEST_CASE("states in another type are refused where no optimizer has them", "[core][spec]") {
+  Scenario s = tiny();
+  s.optimizer.state_dtype = StateDType::U8;
+  CHECK(validate(s).empty());
+  s.optimizer.block_size = 0;
+  CHECK(faulty(s, "optimizer.block_size"));
+  s.optimizer.block_size = 64;
+  CHECK(validate(s).empty());
+  s.optimizer.name = OptimizerKind::Sgd;
+  CHECK(faulty(s, "optimizer.state_dtype"));
+  s.optimizer.state_dtype = StateDType::BF16;
+  CHECK(faulty(s, "optimizer.block_size"));  // has no blocks
+  s.optimizer.block_size = 256;
+  CHECK(validate(s).empty());
+  s.training.dtype = DType::F64;
+  CHECK(faulty(s, "optimizer.state_dtype"));
+  s.optimizer.name = OptimizerKind::AdamW;
+  s.optimizer.state_dtype = StateDType::U8;
+  CHECK(validate(s).empty());
+  s.training.dtype = DType::BF16;
+  s.training.stochastic_rounding = true;
+  CHECK(faulty(s, "optimizer.state_dtype"));
+}
+
 TEST_CASE("given costs belong to the synthetic model alone, one value or one per stage",
           "[core][spec]") {
   Scenario s = tiny();

@@ -71,6 +71,25 @@ TEST_CASE("an order that is never reshuffled is warned of", "[core][spec]") {
   CHECK(warns(s, "training.reshuffle"));
 }
 
+TEST_CASE("blocks of 8-bit moments that tensor parallelism cuts are warned of", "[core][spec]") {
+  Scenario s;
+  s.model.architecture = Architecture::Llama;
+  s.model.layers = 2;
+  s.model.hidden = 4096;  // as Llama-3 8B
+  s.model.heads = s.model.kv_heads = 32;
+  s.model.head_dim = 128;
+  s.model.ffn_hidden = 14336;
+  s.model.vocab = 256;
+  s.cluster.ranks_per_device = 64;
+  s.optimizer.state_dtype = StateDType::U8;
+  s.strategy.tensor_parallel_degree = 8;  // 14336 / 8 = 7 x 256
+  CHECK(warnings(s).empty());
+  s.strategy.tensor_parallel_degree = 32;  // 4096 / 32 = 128
+  CHECK(warns(s, "optimizer.block_size"));
+  s.optimizer.block_size = 64;
+  CHECK(warnings(s).empty());
+}
+
 TEST_CASE("a scaled learning rate without warm-up is warned of", "[core][spec]") {
   Scenario s = vision(4, 32);
   s.lr_scheduler.scale_with_ranks = true;
