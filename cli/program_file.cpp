@@ -13,7 +13,7 @@ namespace lockstep {
 
 bool is_program_file(const std::string& path) {
   if (path.ends_with(".program")) return true;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_file(path);
   constexpr std::string_view kFirst = "lockstep_program";
   for (std::string line; std::getline(file, line);) {
     const std::size_t begin = line.find_first_not_of(" \t\r");

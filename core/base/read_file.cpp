@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 namespace lockstep {
@@ -13,6 +14,7 @@ Result<std::string> read_file(const std::string& path, std::int64_t longest) {
   const auto unread = [&](const std::string& why) {
     return invalid("cannot read " + path + ": " + why);
   };
+  if (is_no_file(path)) return unread("it is a pipe, a socket or a device, not a file");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
   if (file == nullptr) return unread(std::strerror(errno));
@@ -28,6 +30,22 @@ Result<std::string> read_file(const std::string& path, std::int64_t longest) {
     }
   }
   return text;
+}
+
+bool is_no_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return is_other(status) && !path.starts_with("/dev/");
+}
+
+std::ifstream open_file(const std::string& path) {
+  std::ifstream file;
+  if (is_no_file(path)) {
+    file.setstate(std::ios::failbit);
+  } else {
+    file.open(path, std::ios::binary);
+  }
+  return file;
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/hash.hpp"
+#include "core/base/read_file.hpp"
 #include "core/checkpoint/checkpoint_store.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/layout.hpp"
@@ -183,7 +184,7 @@ std::vector<Candidate> candidates(const fs::path& directory, std::optional<int> 
 /// The step that `latest` names; the error says what is wrong with it.
 Result<int> named_by_latest(const fs::path& directory) {
   const fs::path latest = directory / kLatestFile;
-  std::ifstream in(latest);
+  std::ifstream in = open_file(latest.string());
   std::string name;
   if (!in || !(in >> name)) {
     return invalid(directory.string() + ": no checkpoint here (neither " + kModelFile + " nor " +

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/read_file.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -22,6 +24,9 @@ Error cannot(const std::string& path, const char* what, ErrorKind kind = ErrorKi
 }  // namespace
 
 Result<DiskFile> DiskFile::open(const std::string& path, int flags, bool writes) {
+  if (is_no_file(path)) {
+    return invalid(path + ": it is a pipe, a socket or a device, not a file");
+  }
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (fd < 0) return cannot(path, writes ? "written" : "read", ErrorKind::InvalidSpec);
   return DiskFile(path, fd);

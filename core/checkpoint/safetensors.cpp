@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/read_file.hpp"
 #include "core/checkpoint/disk_file.hpp"
 
 namespace lockstep {
@@ -91,7 +92,8 @@ class Reader {
   }
 
   Result<SafetensorsIndex> read_index() {
-    in_.open(path_, std::ios::binary | std::ios::ate);
+    in_ = open_file(path_);
+    in_.seekg(0, std::ios::end);
     const std::streamoff size = in_ ? static_cast<std::streamoff>(in_.tellg()) : -1;
     // A folder can be opened, too; it reports the largest possible offset as its size.
     if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {

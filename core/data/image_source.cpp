@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/data/epoch_order.hpp"
 
@@ -100,7 +101,7 @@ Result<std::vector<std::uint8_t>> read_records(const std::string& path, int clas
   if (!files) return files.error();
   std::vector<std::uint8_t> records;
   for (const fs::path& file : *files) {
-    std::ifstream in(file, std::ios::binary);
+    std::ifstream in = open_file(file.string());
     const std::size_t begin = records.size();
     records.insert(records.end(), std::istreambuf_iterator<char>(in), {});
     const std::size_t bytes = records.size() - begin;

@@ -89,6 +89,10 @@ constexpr std::size_t kBlock = 1 << 20;  // tokens that are read at a time
 class Shard {
  public:
   static Result<Shard> open(const fs::path& path) {
+    if (is_no_file(path.string())) {
+      return invalid("cannot read '" + path.string() +
+                     "': it is a pipe, a socket or a device, not a file");
+    }
     Shard shard(path.string(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
     if (shard.file_ < 0 || ::fstat(shard.file_, &status) != 0) {

@@ -1,23 +1,36 @@
 #include <nlohmann/json.hpp>
 
 #include "core/handover/words.hpp"
+#include "core/spec/foreign_names.hpp"
 
 namespace lockstep {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json optimizer_of(const OptimizerSpec& o) {
-  if (o.name == OptimizerKind::Sgd) {
-    return {{"type", "SGD"},
-            {"params", {{"lr", o.lr}, {"momentum", o.momentum}, {"weight_decay", o.weight_decay}}}};
+/// Says a key of ours in DeepSpeed's word, which it must have.
+void set(Json& config, std::string_view key, Json value) {
+  Json* at = &config;
+  std::string_view path = name_for(Trainer::DeepSpeed, key);
+  for (std::size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
+    at = &(*at)[std::string(path.substr(0, dot))];
+    path.remove_prefix(dot + 1);
   }
-  return {{"type", "AdamW"},
-          {"params",
-           {{"lr", o.lr},
-            {"betas", {o.beta1, o.beta2}},
-            {"eps", o.eps},
-            {"weight_decay", o.weight_decay}}}};
+  (*at)[std::string(path)] = std::move(value);
+}
+
+void say_optimizer(const OptimizerSpec& o, Json& config) {
+  set(config, "optimizer.name", optimizer_word(o.name));
+  set(config, "optimizer.lr", o.lr);
+  if (o.is_adam()) {
+    set(config, "optimizer.beta1", {o.beta1, o.beta2});
+    set(config, "optimizer.eps", o.eps);
+  } else {
+    set(config, "optimizer.momentum", o.momentum);
+  }
+  set(config, "optimizer.weight_decay", o.weight_decay);
+  // Its Adam is AdamW unless it is told otherwise.
+  if (o.name == OptimizerKind::Adam) config["optimizer"]["params"]["adam_w_mode"] = false;
 }
 
 Json schedule_of(const Scenario& s, std::vector<std::string>& unsaid) {
@@ -44,30 +57,32 @@ Json schedule_of(const Scenario& s, std::vector<std::string>& unsaid) {
   return {{"type", "WarmupDecayLR"}, {"params", params}};
 }
 
-Json zero_of(const Scenario& s, std::vector<std::string>& unsaid) {
+void say_zero(const Scenario& s, Json& config, std::vector<std::string>& unsaid) {
   const StrategySpec& p = s.strategy;
   const bool shards = p.data_parallel_shard_degree > 1;
   const int stage = shards ? p.zero_stage : 0;
-  Json zero = {{"stage", stage}, {"overlap_comm", p.overlap_grad_reduce}};
+  set(config, "parallelism.zero_stage", stage);
+  set(config, "parallelism.overlap_grad_reduce", p.overlap_grad_reduce);
   // DeepSpeed counts buckets in elements.
-  zero["reduce_bucket_size"] = p.bucket_cap.v / size_of(s.training.reduce_dtype());
+  set(config, "parallelism.bucket_cap_mb", p.bucket_cap.v / size_of(s.training.reduce_dtype()));
   if (stage == 3) {
-    zero["stage3_param_persistence_threshold"] = p.fsdp_persistence_threshold;
-    if (p.reshards_to_fewer()) zero["zero_hpz_partition_size"] = p.fsdp_reshard_degree;
+    set(config, "parallelism.fsdp_persistence_threshold", p.fsdp_persistence_threshold);
+    if (p.reshards_to_fewer()) {
+      set(config, "parallelism.fsdp_reshard_degree", p.fsdp_reshard_degree);
+    }
   }
   if (p.offload != Offload::None) {
-    zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
+    set(config, "parallelism.offload", {{"device", "cpu"}, {"pin_memory", true}});
   }
   if (p.offload == Offload::Parameters) {
-    zero["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
+    config["zero_optimization"]["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
   }
   if (shards && stage > 0 && p.data_parallel_replicate_degree > 1) {
-    zero["mics_shard_size"] = p.data_parallel_shard_degree;
+    set(config, "parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree);
     leave_unsaid(unsaid, stage < 3,
                  "parallelism.data_parallel_replicate_degree: it shards within groups (MiCS) in "
                  "stage 3 only");
   }
-  return zero;
 }
 
 }  // namespace
@@ -75,19 +90,21 @@ Json zero_of(const Scenario& s, std::vector<std::string>& unsaid) {
 void hand_to_deepspeed(const Scenario& s, Handover& h) {
   const StrategySpec& p = s.strategy;
   const TrainingSpec& t = s.training;
-  Json config = {{"train_batch_size", s.global_batch_size()},
-                 {"train_micro_batch_size_per_gpu", s.microbatch_size()},
-                 {"gradient_accumulation_steps", s.num_microbatches()},
-                 {"gradient_clipping", t.max_norm}};
-  if (t.param_dtype() == DType::BF16) config["bf16"] = {{"enabled", true}};
+  Json config;
+  set(config, "training.global_batch_size", s.global_batch_size());
+  set(config, "training.local_batch_size", s.microbatch_size());
+  config["gradient_accumulation_steps"] = s.num_microbatches();
+  set(config, "training.max_norm", t.max_norm);
+  if (t.param_dtype() == DType::BF16) set(config, "training.mixed_precision_param", true);
   if (t.param_dtype() == DType::F16) {
     config["fp16"] = {{"enabled", true}, {"loss_scale", 0}};  // 0: dynamic
   }
   if (t.reduce_dtype() != t.param_dtype()) {
-    config["data_types"] = {{"grad_accum_dtype", t.reduce_dtype() == DType::F32 ? "fp32" : "bf16"}};
+    set(config, "training.mixed_precision_reduce",
+        t.reduce_dtype() == DType::F32 ? "fp32" : "bf16");
   }
-  config["zero_optimization"] = zero_of(s, h.unsaid);
-  config["optimizer"] = optimizer_of(s.optimizer);
+  say_zero(s, config, h.unsaid);
+  say_optimizer(s.optimizer, config);
   if (Json schedule = schedule_of(s, h.unsaid); !schedule.is_null()) config["scheduler"] = schedule;
   leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
                "optimizer.state_dtype: its moments are of the type of its masters");

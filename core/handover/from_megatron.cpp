@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 
 #include "core/handover/megatron_account.hpp"
@@ -172,7 +173,11 @@ class MegatronReader : MegatronAccount {
         product_of({integer("nnodes", integer("num-nodes", 1)),
                     integer("nproc-per-node", integer("nproc", per_node))});
     const bool knows = given("nnodes") || given("nproc-per-node");
-    const std::int64_t divided = product_of({tp, pp, cp});
+    const std::int64_t ep = integer("expert-model-parallel-size", 1);
+    const std::int64_t etp = integer("expert-tensor-parallel-size", tp);
+    // Experts lie on the same ranks in a grid of their own, which has to fit, too.
+    const std::int64_t divided =
+        std::lcm(product_of({tp, pp, cp}), ep > 1 ? product_of({etp, ep, pp}) : 1);
     std::int64_t ranks = options_.nodes > 0 ? options_.nodes * per_node
                          : knows            ? launched
                                             : (divided + per_node - 1) / per_node * per_node;
@@ -185,11 +190,11 @@ class MegatronReader : MegatronAccount {
                    " GPUs, because no --nnodes and --nproc-per-node is here "
                    "(--nodes)");
     }
-    read_data_parallel(ranks / divided);
-    if (const std::int64_t ep = integer("expert-model-parallel-size", 1); ep > 1) {
+    read_data_parallel(ranks / product_of({tp, pp, cp}), ep > 1);
+    if (ep > 1) {
       plan_.set("parallelism.expert_parallel_degree", ep, from("expert-model-parallel-size"));
-      const std::int64_t etp = integer("expert-tensor-parallel-size", tp);
-      plan_.flag("parallelism.expert_parallel_folding", tp > 1 && etp == 1,
+      // Experts without tensor parallelism lie on the ranks of it, and of context parallelism.
+      plan_.flag("parallelism.expert_parallel_folding", tp * cp > 1 && etp == 1,
                  given("expert-tensor-parallel-size") ? from("expert-tensor-parallel-size") : "");
     }
     plan_.take_cluster(options_, ranks, (ranks + per_node - 1) / per_node);
@@ -231,7 +236,8 @@ class MegatronReader : MegatronAccount {
     }
   }
 
-  void read_data_parallel(std::int64_t replicas) {
+  /// Replicas that divide experts among them are shards here, though they share nothing else.
+  void read_data_parallel(std::int64_t replicas, bool divide_experts) {
     const bool sharded = flag("use-distributed-optimizer");
     int stage = sharded ? 1 : 0;
     if (flag("use-megatron-fsdp") || flag("use-custom-fsdp") || flag("use-torch-fsdp2")) {
@@ -239,20 +245,22 @@ class MegatronReader : MegatronAccount {
       stage = what == "optim_grads" ? 2 : what == "optim" ? 1 : what == "no_shard" ? 0 : 3;
     }
     word("data-parallel-sharding-strategy");
-    const std::int64_t copies =
-        stage > 0 ? integer("num-distributed-optimizer-instances", 1) : replicas;
+    const std::int64_t copies = stage > 0        ? integer("num-distributed-optimizer-instances", 1)
+                                : divide_experts ? 1
+                                                 : replicas;
     plan_.set("parallelism.zero_stage", std::int64_t{stage},
               sharded ? from("use-distributed-optimizer") : "");
     plan_.set("parallelism.data_parallel_replicate_degree", copies,
               given("num-distributed-optimizer-instances")
                   ? from("num-distributed-optimizer-instances")
                   : "");
-    plan_.set("parallelism.data_parallel_shard_degree",
-              std::max<std::int64_t>(1, replicas / std::max<std::int64_t>(1, copies)));
+    const std::int64_t shards =
+        std::max<std::int64_t>(1, replicas / std::max<std::int64_t>(1, copies));
+    plan_.set("parallelism.data_parallel_shard_degree", shards);
     const bool reduces = flag("overlap-grad-reduce"), gathers = flag("overlap-param-gather");
     plan_.flag("parallelism.overlap_grad_reduce", reduces,
                reduces ? from("overlap-grad-reduce") : "");
-    plan_.flag("parallelism.overlap_param_gather", gathers && stage > 0 && stage < 3,
+    plan_.flag("parallelism.overlap_param_gather", gathers && stage > 0 && stage < 3 && shards > 1,
                gathers ? from("overlap-param-gather") : "");
     if (flag("optimizer-cpu-offload")) {
       plan_.text("parallelism.offload", "optimizer", from("optimizer-cpu-offload"));

@@ -12,6 +12,18 @@ std::string number_text(double value) {
   return {text, end.ptr};
 }
 
+std::string optimizer_word(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::AdamW:
+      return "AdamW";
+    case OptimizerKind::Adam:
+      return "Adam";
+    case OptimizerKind::Sgd:
+      return "SGD";
+  }
+  return "";
+}
+
 void leave_unsaid(std::vector<std::string>& unsaid, bool set, std::string what) {
   if (set) unsaid.push_back(std::move(what));
 }

@@ -1,5 +1,6 @@
 #include "core/handover/flavors.hpp"
 #include "core/handover/words.hpp"
+#include "core/spec/foreign_names.hpp"
 
 namespace lockstep {
 namespace {
@@ -8,22 +9,40 @@ std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
 std::string dtype_name(DType type) { return std::string(to_string(type)); }
 
-/// A table of TOML.
-class Table {
+/// A configuration in TOML, whose sections stand in the order in which they are given.
+class Config {
  public:
-  explicit Table(const char* name) : text_(std::string("[") + name + "]\n") {}
-  void set(const char* key, const std::string& value) {
-    text_ += std::string(key) + " = " + value + "\n";
+  explicit Config(std::initializer_list<const char*> sections) {
+    for (const char* name : sections) sections_.emplace_back(name, "");
   }
-  void set(const char* key, std::int64_t value) { set(key, std::to_string(value)); }
-  void set(const char* key, double value) {
+  /// Says a key of ours in torchtitan's word, which it must have.
+  void set(std::string_view key, const std::string& value) {
+    own(name_for(Trainer::Torchtitan, key), value);
+  }
+  void set(std::string_view key, std::int64_t value) { set(key, std::to_string(value)); }
+  void set(std::string_view key, double value) {
     const std::string text = number_text(value);
     set(key, text.find_first_of(".en") == std::string::npos ? text + ".0" : text);
   }
-  std::string text() const { return text_ + "\n"; }
+  /// Says a key that only torchtitan has, "model.flavor".
+  void own(std::string_view path, const std::string& value) {
+    const std::size_t dot = path.find('.');
+    for (auto& [name, lines] : sections_) {
+      if (name == path.substr(0, dot)) {
+        lines += std::string(path.substr(dot + 1)) + " = " + value + "\n";
+      }
+    }
+  }
+  std::string text() const {
+    std::string text;
+    for (const auto& [name, lines] : sections_) {
+      text += (text.empty() ? "[" : "\n[") + name + "]\n" + lines;
+    }
+    return text;
+  }
 
  private:
-  std::string text_;
+  std::vector<std::pair<std::string, std::string>> sections_;
 };
 
 /// Schedules as torch.distributed.pipelining names them; empty for those that it lacks.
@@ -42,9 +61,8 @@ std::string schedule_name(PipelineSchedule schedule) {
   }
 }
 
-Table model_table(const Scenario& s, std::vector<std::string>& unsaid) {
+void say_model(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {
   const ModelSpec& m = s.model;
-  Table table("model");
   const Flavor* flavor = nullptr;
   for (const Flavor& f : kFlavors) {
     if (m.architecture == Architecture::Llama && m.experts == 0 && m.layers == f.layers &&
@@ -55,15 +73,14 @@ Table model_table(const Scenario& s, std::vector<std::string>& unsaid) {
       flavor = &f;
     }
   }
-  table.set("name", quoted(flavor != nullptr ? flavor->family : "llama3"));
-  table.set("flavor", quoted(flavor != nullptr ? flavor->name : "debugmodel"));
+  config.own("model.name", quoted(flavor != nullptr ? flavor->family : "llama3"));
+  config.own("model.flavor", quoted(flavor != nullptr ? flavor->name : "debugmodel"));
   if (flavor == nullptr) {
     unsaid.push_back("[model]: no flavor of llama3 has " + std::to_string(m.layers) +
                      " blocks of width " + std::to_string(m.hidden) + " with " +
                      std::to_string(m.heads) +
                      " heads, and its vocabulary: register one, and name it in model.flavor");
   }
-  return table;
 }
 
 /// The modules of each stage, of so many blocks.
@@ -82,20 +99,20 @@ std::string modules_of_stages(const std::vector<int>& blocks) {
   return "[" + text + "]";
 }
 
-Table parallelism_table(const Scenario& s, std::vector<std::string>& unsaid) {
+void say_parallelism(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {
   const StrategySpec& p = s.strategy;
-  Table table("parallelism");
   const bool shards = p.zero_stage >= 2 && p.data_parallel_shard_degree > 1;
   const int replicas = shards ? p.data_parallel_replicate_degree : p.data_parallel_degree();
-  table.set("data_parallel_replicate_degree", std::int64_t{replicas});
-  table.set("data_parallel_shard_degree", std::int64_t{shards ? p.data_parallel_shard_degree : 1});
+  config.set("parallelism.data_parallel_replicate_degree", std::int64_t{replicas});
+  config.set("parallelism.data_parallel_shard_degree",
+             std::int64_t{shards ? p.data_parallel_shard_degree : 1});
   if (shards) {
     const bool never =
         p.zero_stage == 2 || p.fsdp_reshard_after_forward == ReshardAfterForward::Never;
     const bool always = !never && p.fsdp_reshard_after_forward == ReshardAfterForward::Always;
-    table.set("fsdp_reshard_after_forward", quoted(never    ? "never"
-                                                   : always ? "always"
-                                                            : "default"));
+    config.set("parallelism.fsdp_reshard_after_forward", quoted(never    ? "never"
+                                                                : always ? "always"
+                                                                         : "default"));
   }
   leave_unsaid(unsaid, p.zero_stage == 1 && p.data_parallel_shard_degree > 1,
                "parallelism.zero_stage = 1: its optimizer states are sharded with the parameters "
@@ -104,50 +121,52 @@ Table parallelism_table(const Scenario& s, std::vector<std::string>& unsaid) {
                "parallelism.fsdp_reshard_degree: it reshards to all ranks or to none");
   leave_unsaid(unsaid, p.fsdp_persistence_threshold > 0 || p.fsdp_min_num_params > 0,
                "parallelism.fsdp_persistence_threshold, fsdp_min_num_params: its units are blocks");
-  table.set("tensor_parallel_degree", std::int64_t{p.tensor_parallel_degree});
+  config.set("parallelism.tensor_parallel_degree", std::int64_t{p.tensor_parallel_degree});
   leave_unsaid(unsaid, p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel,
                "parallelism.enable_sequence_parallel = false: it always divides norms by tokens");
-  table.set("context_parallel_degree", std::int64_t{p.context_parallel_degree});
+  config.set("parallelism.context_parallel_degree", std::int64_t{p.context_parallel_degree});
   if (p.context_parallel_degree > 1) {
     const bool ring = p.context_parallel_method == ContextParallelMethod::Ring;
-    table.set("context_parallel_rotate_method", quoted(ring ? "alltoall" : "allgather"));
+    config.set("parallelism.context_parallel_method", quoted(ring ? "alltoall" : "allgather"));
     leave_unsaid(unsaid, p.context_parallel_method == ContextParallelMethod::Ulysses,
                  "parallelism.context_parallel_method = \"ulysses\": it gathers keys and values");
     leave_unsaid(unsaid, p.key_ranks() > 1 && p.head_ranks() > 1,
                  "parallelism.context_parallel_ulysses_degree: it exchanges no heads");
   }
-  table.set("pipeline_parallel_degree", std::int64_t{p.pipeline_parallel_degree});
+  config.set("parallelism.pipeline_parallel_degree", std::int64_t{p.pipeline_parallel_degree});
   if (p.pipeline_parallel_degree > 1) {
     const std::string schedule = schedule_name(p.pipeline_parallel_schedule);
     if (!p.pipeline_parallel_schedule_csv.empty()) {
-      table.set("pipeline_parallel_schedule", quoted("PipelineScheduleMulti"));
-      table.set("pipeline_parallel_schedule_csv", quoted(p.pipeline_parallel_schedule_csv));
+      config.set("parallelism.pipeline_parallel_schedule", quoted("PipelineScheduleMulti"));
+      config.set("parallelism.pipeline_parallel_schedule_csv",
+                 quoted(p.pipeline_parallel_schedule_csv));
     } else if (!schedule.empty()) {
-      table.set("pipeline_parallel_schedule", quoted(schedule));
+      config.set("parallelism.pipeline_parallel_schedule", quoted(schedule));
     } else {
-      table.set("pipeline_parallel_schedule", quoted("PipelineScheduleMulti"));
-      table.set("pipeline_parallel_schedule_csv", quoted("schedule.csv"));
+      config.set("parallelism.pipeline_parallel_schedule", quoted("PipelineScheduleMulti"));
+      config.set("parallelism.pipeline_parallel_schedule_csv", quoted("schedule.csv"));
       unsaid.push_back("PyTorch has no schedule " +
                        std::string(rules_of(p.pipeline_parallel_schedule).name) +
                        ": write schedule.csv with `lockstep show schedule SCENARIO --csv`");
     }
-    table.set("pipeline_parallel_microbatch_size", std::int64_t{s.microbatch_size()});
+    config.own("parallelism.pipeline_parallel_microbatch_size",
+               std::to_string(s.microbatch_size()));
     const std::int64_t stages = p.num_stages();
     if (!p.pipeline_parallel_layers_per_stage.empty()) {
-      table.set("module_fqns_per_model_part",
-                modules_of_stages(p.pipeline_parallel_layers_per_stage));
+      config.set("parallelism.pipeline_parallel_layers_per_stage",
+                 modules_of_stages(p.pipeline_parallel_layers_per_stage));
     } else if (s.model.layers % stages == 0) {
-      table.set("pipeline_parallel_layers_per_stage", s.model.layers / stages);
-      table.set("pipeline_parallel_first_stage_less_layers", std::int64_t{0});
-      table.set("pipeline_parallel_last_stage_less_layers", std::int64_t{0});
+      config.own("parallelism.pipeline_parallel_layers_per_stage",
+                 std::to_string(s.model.layers / stages));
+      config.own("parallelism.pipeline_parallel_first_stage_less_layers", "0");
+      config.own("parallelism.pipeline_parallel_last_stage_less_layers", "0");
     } else {
       unsaid.push_back(
           "the blocks of each stage, which are balanced by FLOPs: say them in "
           "parallelism.pipeline_parallel_layers_per_stage");
     }
   }
-  table.set("expert_parallel_degree", std::int64_t{p.expert_parallel_degree});
-  return table;
+  config.set("parallelism.expert_parallel_degree", std::int64_t{p.expert_parallel_degree});
 }
 
 }  // namespace
@@ -155,35 +174,37 @@ Table parallelism_table(const Scenario& s, std::vector<std::string>& unsaid) {
 void hand_to_torchtitan(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
 
-  Table optimizer("optimizer");
-  optimizer.set("name", quoted("AdamW"));
-  leave_unsaid(h.unsaid, s.optimizer.name != OptimizerKind::AdamW,
-               "optimizer.name: it has AdamW and Adam");
+  Config config({"model", "optimizer", "lr_scheduler", "training", "parallelism", "checkpoint",
+                 "activation_checkpoint"});
+  say_model(s, config, h.unsaid);
+
+  const bool sgd = s.optimizer.name == OptimizerKind::Sgd;
+  config.set("optimizer.name",
+             quoted(optimizer_word(sgd ? OptimizerKind::AdamW : s.optimizer.name)));
+  leave_unsaid(h.unsaid, sgd, "optimizer.name: it has AdamW and Adam");
   leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
                "optimizer.state_dtype: its moments are of the type of its parameters");
-  optimizer.set("lr", s.optimizer.lr);
-  optimizer.set("beta1", s.optimizer.beta1);
-  optimizer.set("beta2", s.optimizer.beta2);
-  optimizer.set("eps", s.optimizer.eps);
-  optimizer.set("weight_decay", s.optimizer.weight_decay);
+  config.set("optimizer.lr", s.optimizer.lr);
+  config.set("optimizer.beta1", s.optimizer.beta1);
+  config.set("optimizer.beta2", s.optimizer.beta2);
+  config.set("optimizer.eps", s.optimizer.eps);
+  config.set("optimizer.weight_decay", s.optimizer.weight_decay);
 
-  Table schedule("lr_scheduler");
-  schedule.set("warmup_steps", std::int64_t{s.lr_scheduler.warmup_steps});
-  schedule.set("decay_ratio", s.lr_scheduler.decay_ratio);
-  schedule.set("decay_type",
-               quoted(s.lr_scheduler.decay_type == DecayType::Cosine ? "cosine" : "linear"));
-  schedule.set("min_lr_factor", s.lr_scheduler.min_lr_factor);
+  config.set("lr_scheduler.warmup_steps", std::int64_t{s.lr_scheduler.warmup_steps});
+  config.set("lr_scheduler.decay_ratio", s.lr_scheduler.decay_ratio);
+  config.set("lr_scheduler.decay_type",
+             quoted(s.lr_scheduler.decay_type == DecayType::Cosine ? "cosine" : "linear"));
+  config.set("lr_scheduler.min_lr_factor", s.lr_scheduler.min_lr_factor);
 
-  Table training("training");
-  training.set("local_batch_size", std::int64_t{t.local_batch_size});
-  training.set("global_batch_size", std::int64_t{s.global_batch_size()});
-  training.set("seq_len", std::int64_t{t.seq_len});
-  training.set("max_norm", t.max_norm);
-  training.set("steps", std::int64_t{t.steps});
-  training.set("seed", static_cast<std::int64_t>(t.seed));
-  training.set("mixed_precision_param",
-               quoted(t.param_dtype() == DType::BF16 ? "bfloat16" : "float32"));
-  training.set("mixed_precision_reduce", quoted("float32"));
+  config.set("training.local_batch_size", std::int64_t{t.local_batch_size});
+  config.set("training.global_batch_size", std::int64_t{s.global_batch_size()});
+  config.set("training.seq_len", std::int64_t{t.seq_len});
+  config.set("training.max_norm", t.max_norm);
+  config.set("training.steps", std::int64_t{t.steps});
+  config.set("training.seed", static_cast<std::int64_t>(t.seed));
+  config.set("training.mixed_precision_param",
+             quoted(t.param_dtype() == DType::BF16 ? "bfloat16" : "float32"));
+  config.set("training.mixed_precision_reduce", quoted("float32"));
   leave_unsaid(h.unsaid, t.param_dtype() == DType::F16 || t.param_dtype() == DType::F64,
                "training.mixed_precision_param: it computes in bfloat16 or float32, not in " +
                    dtype_name(t.param_dtype()));
@@ -191,8 +212,8 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                "training.dtype: its optimizer's parameters are float32");
   leave_unsaid(h.unsaid, t.reduce_dtype() != DType::F32,
                "training.mixed_precision_reduce: it sums gradients up in float32");
-  training.set("enable_cpu_offload",
-               std::string(s.strategy.offload == Offload::Parameters ? "true" : "false"));
+  config.set("parallelism.offload",
+             std::string(s.strategy.offload == Offload::Parameters ? "true" : "false"));
   leave_unsaid(h.unsaid, s.strategy.offload == Offload::Optimizer,
                "parallelism.offload = \"optimizer\": it offloads parameters as well, or nothing");
   leave_unsaid(h.unsaid, t.reset_attention_mask,
@@ -203,33 +224,29 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   leave_unsaid(h.unsaid, !t.dataset.empty(),
                "training.dataset: name one of its datasets, or register yours");
 
-  Table checkpoint("checkpoint");
-  checkpoint.set("enable", std::string(s.checkpoint.interval > 0 ? "true" : "false"));
-  if (s.checkpoint.interval > 0) checkpoint.set("interval", std::int64_t{s.checkpoint.interval});
-  checkpoint.set("folder", quoted(s.checkpoint.folder));
-  checkpoint.set("keep_latest_k", std::int64_t{s.checkpoint.keep_latest_k});
+  config.own("checkpoint.enable", std::string(s.checkpoint.interval > 0 ? "true" : "false"));
+  if (s.checkpoint.interval > 0)
+    config.set("checkpoint.interval", std::int64_t{s.checkpoint.interval});
+  config.set("checkpoint.folder", quoted(s.checkpoint.folder));
+  config.set("checkpoint.keep_latest_k", std::int64_t{s.checkpoint.keep_latest_k});
 
-  Table recompute("activation_checkpoint");
   const ActivationCheckpointSpec& a = s.activation_checkpoint;
   const bool selective = a.mode == ActivationCheckpoint::Selective;
-  recompute.set("mode", quoted(a.mode == ActivationCheckpoint::Full ? "full"
-                               : selective                          ? "selective"
-                                                                    : "none"));
+  config.set("activation_checkpoint.mode", quoted(a.mode == ActivationCheckpoint::Full ? "full"
+                                                  : selective                          ? "selective"
+                                                                                       : "none"));
   if (selective) {
     const bool known = a.selective_ac_option == "op" ||
                        a.selective_ac_option.find_first_not_of("0123456789") == std::string::npos;
-    recompute.set("selective_ac_option", quoted(known ? a.selective_ac_option : "op"));
+    config.set("activation_checkpoint.selective_ac_option",
+               quoted(known ? a.selective_ac_option : "op"));
     leave_unsaid(h.unsaid, !known,
                  "activation_checkpoint.selective_ac_option = \"" + a.selective_ac_option +
                      "\": it has \"op\" and numbers");
   }
 
-  const Table model = model_table(s, h.unsaid);
-  const Table parallelism = parallelism_table(s, h.unsaid);
-  h.text = "# torchtitan 0.2, from the scenario \"" + s.name + "\"\n" + model.text() +
-           optimizer.text() + schedule.text() + training.text() + parallelism.text() +
-           checkpoint.text() + recompute.text();
-  h.text.pop_back();
+  say_parallelism(s, config, h.unsaid);
+  h.text = "# torchtitan 0.2, from the scenario \"" + s.name + "\"\n" + config.text();
   h.launch = torchrun(s) + " -m torchtitan.train --job.config_file FILE";
 }
 

@@ -12,6 +12,9 @@ namespace lockstep {
 /// A number as it is read back exactly, "3e-04" or "8".
 std::string number_text(double value);
 
+/// The optimizer as PyTorch, torchtitan and DeepSpeed call it: "AdamW", "Adam" or "SGD".
+std::string optimizer_word(OptimizerKind kind);
+
 /// Says that a setting of the scenario has no word there, if `set`.
 void leave_unsaid(std::vector<std::string>& unsaid, bool set, std::string what);
 

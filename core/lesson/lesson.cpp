@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/base/read_file.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -55,7 +57,7 @@ std::string without_actions(const std::string& text) {
 }  // namespace
 
 Result<Lesson> read_lesson(const std::string& file) {
-  std::ifstream in(file);
+  std::ifstream in = open_file(file);
   if (!in) return invalid(file + ": cannot be read");
   Lesson lesson;
   lesson.file = file;

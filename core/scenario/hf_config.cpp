@@ -190,6 +190,9 @@ void read_rope(Members& in, ModelSpec& m) {
   if (rope.error()) in.fail(rope.error()->message);
 }
 
+/// The width of a head where a file does not say it. Without heads, which is refused later, 0.
+std::int64_t usual_head_dim(const ModelSpec& m) { return m.heads > 0 ? m.hidden / m.heads : 0; }
+
 /// What Llama, Mistral, Qwen, Phi-3, Mixtral and Gemma have in common. Where a configuration class
 /// has a default of its own, it is given.
 struct LlamaDefaults {
@@ -203,9 +206,8 @@ void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults = {}) {
   m.hidden = in.integer("hidden_size");
   m.heads = in.integer("num_attention_heads");
   m.kv_heads = in.integer("num_key_value_heads", m.heads);
-  m.head_dim = in.integer("head_dim", defaults.head_dim > 0 ? defaults.head_dim
-                                      : m.heads > 0         ? m.hidden / m.heads
-                                                            : 0);
+  m.head_dim =
+      in.integer("head_dim", defaults.head_dim > 0 ? defaults.head_dim : usual_head_dim(m));
   m.ffn_hidden = in.integer("intermediate_size");
   m.vocab = in.integer("vocab_size");
   m.max_seq_len = in.integer("max_position_embeddings", 0);
@@ -294,7 +296,7 @@ void read_gpt_neox(Members& in, ModelSpec& m) {
   m.layers = in.integer("num_hidden_layers");
   m.hidden = in.integer("hidden_size");
   m.heads = m.kv_heads = in.integer("num_attention_heads");
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.head_dim = usual_head_dim(m);
   m.ffn_hidden = in.integer("intermediate_size");
   m.vocab = in.integer("vocab_size");
   m.max_seq_len = in.integer("max_position_embeddings", 2048);
@@ -322,7 +324,7 @@ void read_gpt2(Members& in, ModelSpec& m) {
   m.layers = in.integer("n_layer");
   m.hidden = in.integer("n_embd");
   m.heads = m.kv_heads = in.integer("n_head");
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.head_dim = usual_head_dim(m);
   m.ffn_hidden = in.integer("n_inner", m.hidden < (std::int64_t{1} << 40) ? 4 * m.hidden : 0);
   m.vocab = in.integer("vocab_size");
   m.max_seq_len = in.integer("n_positions");

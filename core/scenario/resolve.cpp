@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "core/base/read_file.hpp"
 #include "core/spec/foreign_names.hpp"
@@ -12,6 +13,15 @@ namespace {
 
 // The tolerance of an expectation without one, as `key = 57.0`: the error of writing a decimal.
 constexpr double kExactRelative = 1e-9;
+
+// Keys of torchtitan that mean what a key of ours says in other words.
+constexpr const char* kMicrobatchSize = "pipeline_parallel_microbatch_size";
+constexpr const char* kRotateMethod = "context_parallel_rotate_method";
+enum class RotateMethod { AllGather, AllToAll };
+constexpr auto choices(RotateMethod) {
+  return Choices<RotateMethod, 2>{
+      {{"allgather", RotateMethod::AllGather}, {"alltoall", RotateMethod::AllToAll}}};
+}
 
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> names = {
@@ -69,7 +79,7 @@ class Resolver {
     read("checkpoint", s_.checkpoint);
     read("validation", s_.validation);
     read("what_if", s_.what_if);
-    read("parallelism", s_.strategy);
+    read_parallelism();
     read("training", s_.training);
     if (section("framework") != nullptr) take_ways_of_framework();
     read_schedule();
@@ -120,6 +130,56 @@ class Resolver {
     Reader in(section(name), name, diagnostics_);
     describe(in, out);
     in.finish();
+  }
+
+  /// Reads [parallelism], also by the keys that only torchtitan has.
+  void read_parallelism() {
+    StrategySpec& p = s_.strategy;
+    Reader in(section("parallelism"), "parallelism", diagnostics_);
+    describe(in, p);
+    int size = 0;
+    in.field(kMicrobatchSize, size);
+    RotateMethod rotate = RotateMethod::AllGather;
+    in.field(kRotateMethod, rotate);
+    in.finish();
+    if (stands_for(in, kRotateMethod, "context_parallel_method")) {
+      p.context_parallel_method = rotate == RotateMethod::AllGather
+                                      ? ContextParallelMethod::AllGather
+                                      : ContextParallelMethod::Ring;
+    }
+    if (stands_for(in, kMicrobatchSize, "pipeline_parallel_microbatches")) microbatch_size_ = size;
+  }
+
+  /// Whether torchtitan's key is given. An error if ours is, too.
+  bool stands_for(const Reader& in, const char* theirs, const char* ours) {
+    if (!in.given(theirs)) return false;
+    if (in.given(ours)) {
+      const std::string path = "parallelism.";
+      diagnostics_.add_for_key(
+          path + ours, locate(root_, path + theirs, start_),
+          std::string(theirs) + " and " + ours + " say the same: give one of them");
+    }
+    return true;
+  }
+
+  /// Counts the microbatches that torchtitan's key sizes.
+  void count_microbatches() {
+    if (!microbatch_size_) return;
+    const std::string key = "parallelism.pipeline_parallel_microbatches";
+    const int batch = s_.training.local_batch_size;
+    std::string fault;
+    if (!given("training", "local_batch_size")) {
+      fault = " needs training.local_batch_size, which it divides";
+    } else if (*microbatch_size_ < 1 || batch % *microbatch_size_ != 0) {
+      fault = " does not divide local_batch_size=" + std::to_string(batch);
+    }
+    if (fault.empty()) {
+      s_.strategy.pipeline_parallel_microbatches = batch / *microbatch_size_;
+      return;
+    }
+    diagnostics_.add_for_key(
+        key, locate(root_, std::string("parallelism.") + kMicrobatchSize, start_),
+        std::string(kMicrobatchSize) + "=" + std::to_string(*microbatch_size_) + fault);
   }
 
   /// Reads the user's own schedule, a CSV file of PyTorch. Its path is relative to the scenario's
@@ -239,6 +299,7 @@ class Resolver {
 
   /// Fills in defaults that depend on other values.
   void fill_defaults() {
+    count_microbatches();
     const ModelSpec& m = s_.model;
     if (m.is_vision() && !given("training", "seq_len")) s_.training.seq_len = 1;
     if (!given("training", "seq_len") && m.max_seq_len > 0 && m.max_seq_len < s_.training.seq_len) {
@@ -314,6 +375,7 @@ class Resolver {
   ProfileCache& profiles_;
   Diagnostics& diagnostics_;
   Location start_;
+  std::optional<int> microbatch_size_;  // torchtitan's key
   Scenario s_;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/read_file.hpp"
 #include "core/tokenizer/pair_tokenizer.hpp"
 
 namespace lockstep {
@@ -48,7 +49,7 @@ std::optional<fs::path> first_of(const fs::path& folder, std::initializer_list<c
 }
 
 Json json_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_file(path.string());
   return Json::parse(file, nullptr, /*allow_exceptions=*/false);
 }
 
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& given) {
       return invalid(given +
                      ": there is no tokenizer.json, and not both of vocab.json and merges.txt");
     }
-    std::ifstream file(*merges, std::ios::binary);
+    std::ifstream file = open_file(merges->string());
     if (auto read = made->read_gpt2(json_of(*vocab), file, vocab->string()); !read) {
       return read.error();
     }

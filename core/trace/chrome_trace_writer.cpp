@@ -49,11 +49,14 @@ class Writer {
     for (Rank rank = 0; rank < world; ++rank) {
       if (is_drawn(rank)) process(rank);
     }
-    for (Rank rank = 0; rank < world; ++rank) {
-      if (is_drawn(rank)) counters(rank);
-    }
-    for (Rank rank = 0; rank < world; ++rank) {
-      if (is_drawn(rank)) spans(rank);
+    // The copies come behind all that is read back.
+    for (const bool copies : {false, true}) {
+      for (Rank rank = 0; rank < world; ++rank) {
+        if (is_drawn(rank) && is_copy(rank) == copies) counters(rank);
+      }
+      for (Rank rank = 0; rank < world; ++rank) {
+        if (is_drawn(rank) && is_copy(rank) == copies) spans(rank);
+      }
     }
     transfers();
     for (const Flow& flow : trace_.flows) draw(flow);
@@ -88,6 +91,12 @@ class Writer {
     out_.text(R"(,"program_hash":)").text(in_quotes(trace_.program_hash));
     if (trace_.clock_uncertainty > SimTime{}) {
       out_.text(R"(,"clock_uncertainty_ps":)").integer(trace_.clock_uncertainty.count());
+    }
+    bool copies = false;
+    for (const Rank rank : trace_.same_as.ids()) copies = copies || is_copy(rank);
+    if (copies) {
+      out_.text(R"(,"own_events":)")
+          .integer(static_cast<std::int64_t>(trace_.spans.size() + trace_.memory.size()));
     }
     strings("names", trace_.names);
     strings("rank_labels", trace_.rank_labels);

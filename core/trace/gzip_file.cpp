@@ -12,6 +12,8 @@
 #include <string>
 #include <system_error>
 
+#include "core/base/read_file.hpp"
+
 namespace lockstep {
 
 namespace {
@@ -85,9 +87,11 @@ Result<void> GzipWriter::commit() {
 }
 
 GzipReader::GzipReader(const std::string& path)
-    : file_(gzopen(path.c_str(), "rb")), buffer_(std::make_unique<char[]>(kReadBytes)) {
+    : file_(is_no_file(path) ? nullptr : gzopen(path.c_str(), "rb")),
+      buffer_(std::make_unique<char[]>(kReadBytes)) {
   if (file_ == nullptr) {
-    failure_ = std::strerror(errno);
+    failure_ =
+        is_no_file(path) ? "it is a pipe, a socket or a device, not a file" : std::strerror(errno);
   } else {
     gzbuffer(gz(file_), 1 << 17);
     std::error_code ignored;

@@ -9,6 +9,7 @@
 
 #include "core/base/convert.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/read_file.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
 #include "core/model/model.hpp"
@@ -100,7 +101,7 @@ class HfReader final : public StateReader {
                      ": there is neither model.safetensors nor model.safetensors.index.json; "
                      "weights in other formats have to be saved as safetensors first");
     }
-    std::ifstream file(index, std::ios::binary);
+    std::ifstream file = open_file(index.string());
     const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
       return Error{ErrorKind::Parse, index.string() + ": there is no object 'weight_map'",

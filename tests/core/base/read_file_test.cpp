@@ -1,5 +1,7 @@
 #include "core/base/read_file.hpp"
 
+#include <sys/stat.h>
+
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -32,6 +34,18 @@ TEST_CASE("a file that has no end, no name or no bytes is refused with the reaso
              ContainsSubstring("missing: No such file or directory"));
   CHECK_THAT(read_file(folder.path.string()).error().message,
              ContainsSubstring(": Is a directory"));
+}
+
+TEST_CASE("a pipe in the place of a file is refused instead of waited for", "[core][base]") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(is_no_file(pipe));
+  CHECK_THAT(read_file(pipe).error().message, ContainsSubstring("it is a pipe"));
+  CHECK(!open_file(pipe));
+  CHECK(!is_no_file(folder / "nothing"));
+  CHECK(!is_no_file(folder.path.string()));
+  CHECK(!is_no_file("/dev/stdin"));  // a shell's own pipe is what the user means
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "core/scenario/scenario_file.hpp"
 #include "core/scenario/shipped.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/handover/scenarios.hpp"
 
 namespace lockstep {
 namespace {
@@ -16,33 +17,6 @@ Scenario scenario(const std::string& text, const std::vector<std::string>& set =
   REQUIRE(loaded.ok());
   return loaded.points.front().scenario;
 }
-
-// Llama 3 70B on 64 GPUs: 8 tensor-parallel × 4 stages of 2 chunks × 2 replicas, sharded states.
-const std::string k70b = R"([model]
-preset = "llama3-70b"
-[training]
-seq_len = 4096
-local_batch_size = 16
-global_batch_size = 32
-dtype = "float32"
-mixed_precision_param = "bfloat16"
-[optimizer]
-weight_decay_on = "matrices"
-[parallelism]
-tensor_parallel_degree = 8
-enable_sequence_parallel = true
-pipeline_parallel_degree = 4
-pipeline_parallel_schedule = "Interleaved1F1B"
-pipeline_parallel_virtual_stages = 2
-pipeline_parallel_microbatches = 16
-data_parallel_shard_degree = 2
-zero_stage = 1
-[activation_checkpoint]
-mode = "full"
-[cluster]
-preset = "h100"
-nodes = 8
-)";
 
 Handover of(std::string_view trainer, const Scenario& s) {
   const Result<Handover> plan = hand_over(trainer, s);
@@ -152,6 +126,24 @@ offload = "optimizer"
   CHECK(zero.at("offload_optimizer").at("device") == "cpu");
   CHECK(zero.at("reduce_bucket_size") == (25 << 20) / 4);
   REQUIRE(h.unsaid.size() == 1);  // what every script says itself
+}
+
+TEST_CASE("Adam with coupled weight decay stays Adam at torchtitan and DeepSpeed",
+          "[core][handover]") {
+  const auto plan = [](std::string_view trainer, const char* optimizer) {
+    return of(trainer, scenario(k70b, {std::string("optimizer.name=") + optimizer})).text;
+  };
+  CHECK(has_line(plan("torchtitan", "AdamW"), "name = \"AdamW\""));
+  CHECK(has_line(plan("torchtitan", "Adam"), "name = \"Adam\""));
+  const auto deepspeed = [&](const char* optimizer) {
+    return nlohmann::json::parse(plan("deepspeed", optimizer)).at("optimizer");
+  };
+  CHECK(deepspeed("AdamW").at("type") == "AdamW");
+  CHECK(!deepspeed("AdamW").at("params").contains("adam_w_mode"));
+  CHECK(deepspeed("Adam").at("type") == "Adam");
+  CHECK(deepspeed("Adam").at("params").at("adam_w_mode") == false);
+  CHECK(deepspeed("SGD").at("type") == "SGD");
+  CHECK(deepspeed("SGD").at("params").contains("momentum"));
 }
 
 TEST_CASE("every shipped scenario of a transformer is handed over to all three",

@@ -6,6 +6,7 @@
 #include "core/handover/handover.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/handover/scenarios.hpp"
 
 namespace lockstep {
 namespace {
@@ -54,43 +55,9 @@ bool mentions(const std::vector<std::string>& sentences, const std::string& part
                      [&](const std::string& s) { return s.find(part) != std::string::npos; });
 }
 
-const std::string kSharded = R"([model]
-preset = "llama3-70b"
-[training]
-seq_len = 4096
-local_batch_size = 16
-global_batch_size = 32
-dtype = "float32"
-mixed_precision_param = "bfloat16"
-mixed_precision_reduce = "float32"
-steps = 500
-[optimizer]
-lr = 3e-4
-weight_decay_on = "matrices"
-[lr_scheduler]
-warmup_steps = 20
-decay_ratio = 1.0
-decay_type = "cosine"
-min_lr_factor = 0.1
-[parallelism]
-tensor_parallel_degree = 8
-enable_sequence_parallel = true
-pipeline_parallel_degree = 4
-pipeline_parallel_schedule = "Interleaved1F1B"
-pipeline_parallel_virtual_stages = 2
-pipeline_parallel_microbatches = 16
-data_parallel_shard_degree = 2
-zero_stage = 1
-[activation_checkpoint]
-mode = "full"
-[cluster]
-preset = "h100"
-nodes = 8
-)";
-
 TEST_CASE("a scenario that Megatron-LM can say comes back from its arguments as it was",
           "[core][handover]") {
-  CHECK(lost_in(Trainer::Megatron, kSharded, {.nodes = 8}) == Lines{});
+  CHECK(lost_in(Trainer::Megatron, k70b, {.nodes = 8}) == Lines{});
   CHECK(lost_in(Trainer::Megatron, R"([model]
 preset = "mixtral-8x7b"
 capacity_factor = 0.0
@@ -328,7 +295,7 @@ TEST_CASE("a trainer's file is recognized, and a scenario is not taken for one",
   CHECK(recognize_plan("[job]\ndump_folder = \"o\"\n", "x.toml") == Trainer::Torchtitan);
   CHECK(recognize_plan("python x.py --num-layers 4\n", "run.sh") == Trainer::Megatron);
   CHECK(!recognize_plan("{\"model_type\": \"llama\"}", "config.json"));
-  CHECK(!recognize_plan(kSharded, "a.toml"));
+  CHECK(!recognize_plan(k70b, "a.toml"));
 }
 
 TEST_CASE("other trainers' names in a scenario are answered with ours", "[core][handover]") {

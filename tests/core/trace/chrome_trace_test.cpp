@@ -109,6 +109,25 @@ TEST_CASE("a Chrome trace reads back equal to what was written", "[core][trace]"
   }
 }
 
+TEST_CASE("what is behind a trace's own events, such as copies for viewers, is not read",
+          "[core][trace]") {
+  const TemporaryFolder folder;
+  const Trace trace = two_stages(4, true);
+  const std::string path = folder / "trace.json";
+  REQUIRE(write_chrome_trace(trace, path).ok());
+  const std::string text = read_bytes(path);
+  const std::size_t copies = text.find("(copy)");
+  REQUIRE(copies != std::string::npos);
+  CHECK(text.find("\"op\":", copies) == std::string::npos);
+  write_bytes(path, text.substr(0, copies));
+  const Result<Trace> read = read_chrome_trace(path);
+  INFO((read ? "" : to_string(read.error())));
+  REQUIRE(read.ok());
+  CHECK(*read == trace);
+  write_bytes(path, text.substr(0, text.find("\"op\":")));
+  CHECK(!read_chrome_trace(path).ok());
+}
+
 TEST_CASE("a trace of steps that are not finite is JSON, and reads back", "[core][trace]") {
   const TemporaryFolder folder;
   Trace trace = two_stages(1, false);
