@@ -107,6 +107,13 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   return {};
 }
 
+/// What the state has under `key`; null if nothing, or if there is no state.
+const TensorInfo* find_tensor(const StateReader* state, const std::string& key) {
+  if (state == nullptr) return nullptr;
+  const auto found = state->head().tensors.find(key);
+  return found == state->head().tensors.end() ? nullptr : &found->second;
+}
+
 // Of the tensors in kept_buffers(), in a TrainingState.
 constexpr std::array<const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
 
@@ -234,9 +241,15 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
         const Parameter& parameter = parameter_of(program, piece);
         std::byte* to = shard.data() + piece.at * size_of(buffer.dtype);
         Result<void> written;
-        if (is_parameter ? state != nullptr : moments) {
-          written = copy_from_state(*state, kPrefixes[slot] + parameter.name, parameter, piece,
-                                    role.buffer(kept[slot]).dtype, buffer.dtype, to);
+        const std::string key = kPrefixes[slot] + parameter.name;
+        const TensorInfo* const known = find_tensor(state, key);
+        const bool begins = is_adapter(parameter) && known == nullptr;
+        if (!begins && (is_parameter ? state != nullptr : moments)) {
+          // What is frozen may be held in fewer digits than it was trained in.
+          const DType own = role.buffer(kept[slot]).dtype;
+          const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
+          written = copy_from_state(*state, key, parameter, piece, rounds ? DType::F32 : own,
+                                    buffer.dtype, to);
         } else if (is_parameter) {
           written = write_initial(parameter, seed, piece, buffer.dtype, to);
         }
