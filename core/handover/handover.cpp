@@ -43,6 +43,11 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
       "AdamW8bit, to be given to it in its code");
   leave_unsaid(unsaid, s.lr_scheduler.scale_with_ranks,
                "lr_scheduler.scale_with_ranks: give it the learning rate times the replicas");
+  leave_unsaid(unsaid, s.model.lora.rank > 0,
+               "[lora]: its configuration has no adapters, which a program of the user's adds to "
+               "the model (with PEFT, or Megatron Bridge)");
+  leave_unsaid(unsaid, !s.model.frozen.empty(),
+               "model.frozen: a program of the user's has to set requires_grad");
   leave_unsaid(unsaid, s.strategy.vocabulary_parallel_pipeline,
                "parallelism.vocabulary_parallel_pipeline: it has embedding and output layer on the "
                "first and the last stage");

@@ -39,6 +39,7 @@ class Fingerprint {
 void add_unit(Fingerprint& print, const Program& program, const Unit& unit) {
   print.add(unit.name);
   print.add(unit.elements);
+  if (unit.frozen) print.add("frozen");
   for (const UnitParameter& part : unit.parameters) {
     print.add(std::int64_t{part.parameter.v});
     print.add(part.offset);

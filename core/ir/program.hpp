@@ -248,6 +248,13 @@ struct Parameter {
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;
 };
+// What the names of adapters end with (LoRA): those of "x" are "x.lora_a" and "x.lora_b".
+inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
+/// Whether a parameter is one that a training adds to a model which was trained without it, so that
+/// a state may lack it.
+inline bool is_adapter(const Parameter& parameter) {
+  return parameter.name.ends_with(kAdapterDown) || parameter.name.ends_with(kAdapterUp);
+}
 
 /// Sections [first, end) of a parameter; all of them if `end` is 0. A unit holds some sections only
 /// where others are divided over fewer ranks: keys and values of fewer heads than tensor-parallel
@@ -300,6 +307,7 @@ struct Unit {
   /// with an all-gather of the others.
   bool gathered_late = false;
   bool tied_copy = false;  // a second copy of a tied parameter, which is not counted in norms
+  bool frozen = false;     // its parameters are only read: it has neither gradients nor states
   /// The buffer that the optimizer updates.
   BufferId updated() const { return master.valid() ? master : param; }
   bool operator==(const Unit&) const = default;

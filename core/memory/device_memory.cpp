@@ -138,11 +138,12 @@ class Terms {
         plain(framework_.workspaces) + " x " + bytes_text({bytes}), MemoryPlace::Tensors);
   }
 
-  /// The elements of the parameters that this rank computes with. Parameters count whole where they
-  /// are gathered only for the optimizer.
+  /// The elements of the parameters of which this rank computes gradients. Parameters count whole
+  /// where they are gathered only for the optimizer.
   std::int64_t own_elements() const {
     std::int64_t elements = 0;
     for (const Unit& unit : role_.units) {
+      if (unit.frozen) continue;
       elements +=
           unit.whole_param || !unit.shard_group.valid() ? unit.elements : unit.shard_elements;
     }
@@ -184,7 +185,8 @@ class Terms {
     if (!is_16_bit(program_.dtype)) return;
     std::set<std::vector<std::int64_t>> shapes;
     std::int64_t elements = 0;
-    each_block_weight([&](const Parameter& p, std::int64_t held, const Unit&) {
+    each_block_weight([&](const Parameter& p, std::int64_t held, const Unit& unit) {
+      if (unit.frozen) return;
       if (shapes.insert(p.shape).second) elements += held;
     });
     add("placeholders of gradients", 2.0 * static_cast<double>(elements),

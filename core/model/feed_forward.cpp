@@ -30,19 +30,29 @@ TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int
   return dpre;
 }
 
+namespace {
+
+std::string first_weight(const ModelSpec& spec) { return is_gpt2(spec) ? ".wfc" : ".w13"; }
+std::string second_weight(const ModelSpec& spec) { return is_gpt2(spec) ? ".wproj" : ".w2"; }
+
+}  // namespace
+
 void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& dense) {
   const std::int64_t c = spec.hidden;
   const std::int64_t ffn = dense.width;
   const double residual = residual_scale(spec);
-  if (is_gpt2(spec)) {
-    layer.add(dense.name + ".wfc", {ffn, c}, InitKind::Normal, 0.02, {0, {ffn}});
-    layer.add(dense.name + ".bfc", {ffn}, InitKind::Zeros, 0, {0, {ffn}});
-    layer.add(dense.name + ".wproj", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
-    if (dense.ends_with_bias) layer.add(dense.name + ".bproj", {c}, InitKind::Zeros);
-  } else {
-    layer.add(dense.name + ".w13", {2 * ffn, c}, InitKind::Normal, 0.02, {0, {ffn, ffn}});
-    layer.add(dense.name + ".w2", {c, ffn}, InitKind::Normal, residual, {1, {ffn}});
-  }
+  const bool gpt2 = is_gpt2(spec);
+  const std::int64_t up = gpt2 ? ffn : 2 * ffn;
+  const Split by_features = gpt2 ? Split{0, {ffn}} : Split{0, {ffn, ffn}}, by_inputs{1, {ffn}};
+  const std::string first = dense.name + first_weight(spec);
+  const std::string second = dense.name + second_weight(spec);
+  layer.add(first, {up, c}, InitKind::Normal, 0.02, by_features);
+  if (gpt2) layer.add(dense.name + ".bfc", {ffn}, InitKind::Zeros, 0, by_features);
+  layer.add(second, {c, ffn}, InitKind::Normal, residual, by_inputs);
+  if (gpt2 && dense.ends_with_bias) layer.add(dense.name + ".bproj", {c}, InitKind::Zeros);
+  if (dense.name != "mlp") return;  // a shared expert has no adapters
+  if (spec.adapts("linear_fc1")) layer.add_adapter(first, up, c, by_features);
+  if (spec.adapts("linear_fc2")) layer.add_adapter(second, c, ffn, by_inputs);
 }
 
 namespace {
@@ -56,9 +66,9 @@ class DenseNetwork final : public FeedForward {
         rows_(tp.rows()),
         ffn_(dense.width / shape.tensor_parallel),
         up_(f, tp, within(dense, "up"), spec.hidden, is_gpt2(spec) ? ffn_ : 2 * ffn_,
-            p.linear(dense.name + (is_gpt2(spec) ? ".wfc" : ".w13"), dense.name + ".bfc")),
+            p.linear(dense.name + first_weight(spec), dense.name + ".bfc")),
         down_(f, tp, within(dense, "down"), ffn_, spec.hidden,
-              p.linear(dense.name + (is_gpt2(spec) ? ".wproj" : ".w2"), dense.name + ".bproj")) {}
+              p.linear(dense.name + second_weight(spec), dense.name + ".bproj")) {}
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
     pre_ = f_.tensor(rows_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));

@@ -1,6 +1,7 @@
 #include "core/model/function_builder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
 FunctionBuilder::FunctionBuilder(std::string layer_name, DType dtype, DType gradient_dtype)
@@ -58,12 +59,75 @@ void FunctionBuilder::touch(Part part, TensorId id, bool write) {
 }
 
 void FunctionBuilder::emit(Part part, KernelKind kind, Call call) {
+  if (!call.out.empty() &&
+      std::none_of(call.out.begin(), call.out.end(), [](TensorId t) { return t.valid(); })) {
+    return;
+  }
+  const std::vector<TensorId> given = call.out;
+  fill_missing(kind, call);
+  for (std::size_t i = 0; i < given.size(); ++i) {  // the kernel may add to its outputs
+    if (given[i] == call.out[i]) continue;
+    emit(part, KernelKind::Fill, {{tensors_[call.out[i]].elements}, {0.0}, {}, {call.out[i]}});
+  }
   for (TensorId t : call.in) touch(part, t, false);
   for (std::size_t i = 0; i < call.out.size(); ++i) {
     const bool adds = call.accumulate && info(kind).out[i].effect == Effect::Accumulate;
     touch(part, call.out[i], !adds);
   }
   emitted_.push_back({part, kind, std::move(call), {}});
+}
+
+/// Gives outputs that the kernel must have, and that nobody wants, a place in scratch memory.
+void FunctionBuilder::fill_missing(KernelKind kind, Call& call) {
+  const std::vector<OperandRow>& rows = info(kind).out;
+  Kernel kernel;
+  kernel.kind = kind;
+  std::copy(call.dims.begin(), call.dims.end(), kernel.dims.begin());
+  kernel.out.resize(call.out.size(), {0, dtype_, 0});
+  for (std::size_t i = 0; i < std::min(rows.size(), call.out.size()); ++i) {  // a delay has no rows
+    if (call.out[i].valid() || rows[i].optional) continue;
+    const auto other =
+        std::find_if(call.out.begin(), call.out.end(), [](TensorId t) { return t.valid(); });
+    call.out[i] = tensor(output_elements(kernel, i), tensors_[*other].dtype);
+  }
+}
+
+void FunctionBuilder::drop_unneeded() {
+  IndexVector<TensorId, bool> needed(tensors_.size(), false);
+  const auto is_result = [&](TensorId t) {
+    const std::string& formal = tensors_[t].formal;
+    return !formal.empty() && formal != "x" && formal != "dy";
+  };
+  std::vector<Emitted> kept;
+  for (std::size_t e = emitted_.size(); e-- > 0;) {
+    Emitted& emitted = emitted_[e];
+    const auto& out = emitted.call.out;
+    const bool wanted = out.empty() || std::any_of(out.begin(), out.end(), [&](TensorId t) {
+                          return t.valid() && (needed[t] || is_result(t));
+                        });
+    if (!wanted) continue;
+    for (const std::vector<TensorId>* operands :
+         {&std::as_const(emitted.call.in), &out}) {  // it may add to its outputs
+      for (const TensorId t : *operands) {
+        if (t.valid()) needed[t] = true;
+      }
+    }
+    kept.push_back(std::move(emitted));
+  }
+  emitted_.clear();
+  for (TensorInfo& tensor : tensors_) {
+    tensor.used_in = tensor.produced_in = 0;
+    tensor.communicated = false;
+  }
+  for (std::size_t e = kept.size(); e-- > 0;) {
+    Emitted& emitted = kept[e];
+    if (emitted.axis.empty()) {
+      emit(emitted.part, emitted.kind, std::move(emitted.call));
+    } else {
+      communicate(emitted.part, emitted.collective, std::move(emitted.axis), emitted.call.in[0],
+                  emitted.call.out[0]);
+    }
+  }
 }
 
 void FunctionBuilder::communicate(Part part, OpKind kind, std::string axis, TensorId in,

@@ -61,6 +61,7 @@ class FunctionBuilder {
   TensorId tensor(std::int64_t elements, std::string name = {});
   TensorId tensor(std::int64_t elements, DType dtype, std::string name = {});
 
+  std::int64_t elements(TensorId tensor) const { return tensors_[tensor].elements; }
   /// Room for `bytes` that another's kernels keep from forward to backward where those here do not:
   /// it lives wherever, and as long as, `beside` does. No kernel touches it.
   void keep(std::int64_t bytes, TensorId beside);
@@ -71,7 +72,12 @@ class FunctionBuilder {
     std::vector<TensorId> in, out;  // an invalid id stands for an absent optional operand
     bool accumulate = false;  // Kernel::accumulate; weight gradients have theirs from backward()
   };
+  /// A call without any output, such as one for gradients of parameters that are frozen, is left
+  /// out; where only some of its outputs are missing, they go to scratch memory.
   void emit(Part part, KernelKind kind, Call call);
+  /// Drops what only gradients would need that nobody keeps, such as those of frozen parameters:
+  /// kernels, communications, and what is saved for them.
+  void drop_unneeded();
   /// Emits a communication. Kernels before it run before it, kernels that touch `out` wait for it,
   /// and those between run beside it. For an all-reduce or broadcast, `in` and `out` are the same.
   void communicate(Part part, OpKind kind, std::string axis, TensorId in, TensorId out);
@@ -138,6 +144,7 @@ class FunctionBuilder {
     OpKind collective = OpKind::AllReduce;
   };
   void touch(Part part, TensorId tensor, bool write);
+  void fill_missing(KernelKind kind, Call& call);
 
   std::string layer_name_;
   DType dtype_, gradient_dtype_;

@@ -1,29 +1,43 @@
 #include "core/model/layer_parameters.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep {
 namespace {
 
-constexpr std::string_view kPlain = "_plain";
+constexpr std::string_view kPlain = "_plain", kFrozen = "_frozen";
+// Of units whose parameters all ranks hold whole, each with a term of their gradients.
+constexpr std::string_view kHeads = "_heads", kAdapters = "_adapters";
+
+/// A unit's suffix without what tells it from the one beside it.
+std::string_view base_of(std::string_view suffix) {
+  return suffix.substr(0, std::min(suffix.find(kPlain), suffix.find(kFrozen)));
+}
 
 }  // namespace
 
-LayerDeclaration::LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name)
+LayerDeclaration::LayerDeclaration(Model& model, const ModelSpec& spec, const LayerShape& shape,
+                                   std::string layer_name)
     : model_(model),
+      spec_(spec),
       shape_(shape),
       layer_name_(std::move(layer_name)),
       ranks_(shape.tensor_parallel) {}
 
-LayerDeclaration LayerDeclaration::of_end(Model& model, const LayerShape& shape,
-                                          std::string layer_name) {
-  LayerDeclaration layer(model, shape, std::move(layer_name));
+LayerDeclaration LayerDeclaration::of_end(Model& model, const ModelSpec& spec,
+                                          const LayerShape& shape, std::string layer_name) {
+  LayerDeclaration layer(model, spec, shape, std::move(layer_name));
   layer.ranks_ = shape.vocabulary_parts();
   return layer;
 }
 
-UnitLayout& LayerDeclaration::unit(const std::string& suffix, bool plain) {
-  const std::string name = suffix + (plain ? std::string(kPlain) : "");
+UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& parameter) {
+  const bool frozen = !spec_.trains(parameter.name);
+  const bool plain = !frozen && shape_.plain_apart && parameter.shape.size() == 1;
+  const std::string name = suffix + std::string(frozen  ? kFrozen
+                                                : plain ? kPlain
+                                                        : std::string_view());
   for (const LayerUnit& known : units_) {
     if (known.suffix == name) return model_.units[known.unit];
   }
@@ -32,6 +46,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, bool plain) {
   fresh.name = name.empty() ? layer_name_ : layer_name_ + "." + name.substr(1);
   fresh.decays = !plain;
   fresh.shard_multiple = shape_.shard_multiple;
+  fresh.frozen = frozen;
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
@@ -45,7 +60,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, bool plain) {
   const bool each_part_once = suffix.empty() || (suffix == "_experts" && shape_.experts_over_tp);
   if (suffix == "_kv") {  // each rank has seen its own queries only
     fresh.partial_axes = {"kv_replicate"};
-  } else if (suffix == "_heads") {
+  } else if (suffix == kHeads || suffix == kAdapters) {
     fresh.partial_axes = {"tp"};
   } else if (shape_.sequence_parallel && !each_part_once) {  // its own rows only
     fresh.partial_axes = {"tp"};
@@ -65,14 +80,13 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
     parameter.split_dim = split.dim;
     parameter.sections = split.sections;
   }
-  const bool plain = shape_.plain_apart && parameter.shape.size() == 1;
-  const std::string beside = split.for_own_heads ? "_heads" : "_replicated";
-  UnitLayout& layout = unit(divided || ranks_ == 1 ? "" : beside, plain);
+  const std::string beside(split.summed.empty() ? "_replicated" : split.summed);
+  UnitLayout& layout = unit(divided || ranks_ == 1 ? "" : beside, parameter);
   if (!split.heads || shape_.kv_replicas == 1) {
     return append(layout, std::move(parameter), ranks_);
   }
   append(layout, parameter, ranks_, {0, 1});
-  append(unit("_kv", plain), parameter, ranks_ / shape_.kv_replicas,
+  append(unit("_kv", parameter), parameter, ranks_ / shape_.kv_replicas,
          {1, static_cast<int>(split.sections.size())});
 }
 
@@ -87,7 +101,20 @@ void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int6
     parameter.split_dim = 0;
     parameter.sections = {parameter.shape[0]};
   }
-  append(unit("_experts"), std::move(parameter), shape_.expert_parallel);
+  UnitLayout& layout = unit("_experts", parameter);
+  append(layout, std::move(parameter), shape_.expert_parallel);
+}
+
+/// A begins with the variance of PEFT's initial values, which are uniform in ±1/sqrt(in); B with
+/// zeros, so that an adapter changes nothing at first.
+void LayerDeclaration::add_adapter(const std::string& weight, std::int64_t out, std::int64_t in,
+                                   const Split& split) {
+  const std::int64_t rank = spec_.lora.rank;
+  const Split whole{-1, {}, false, kAdapters};
+  const bool by_inputs = split.dim == 1;
+  add(weight + std::string(kAdapterDown), {rank, in}, InitKind::Normal,
+      1 / std::sqrt(3.0 * static_cast<double>(in)), by_inputs ? split : whole);
+  add(weight + std::string(kAdapterUp), {out, rank}, InitKind::Zeros, 0, by_inputs ? whole : split);
 }
 
 void LayerDeclaration::append(UnitLayout& layout, Parameter parameter, int parts,
@@ -105,15 +132,14 @@ LayerTensors::LayerTensors(FunctionBuilder& f, const Model& model, const std::st
   for (const LayerUnit& used : units) {
     const UnitLayout& unit = model.units[used.unit];
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-      const std::string_view suffix =
-          std::string_view(used.suffix).substr(0, used.suffix.find(kPlain));
-      const std::string full =
-          unit.parameters[i].name + std::string(unit.sections[i].first > 0 ? suffix : "");
+      const std::string full = unit.parameters[i].name +
+                               std::string(unit.sections[i].first > 0 ? base_of(used.suffix) : "");
       const std::int64_t end = i + 1 < unit.offsets.size() ? unit.offsets[i + 1] : unit.elements;
       const std::int64_t elements = end - unit.offsets[i];
       tensors_[full.starts_with(prefix) ? full.substr(prefix.size()) : full] = {
           f.inside("w" + used.suffix, unit.offsets[i], elements, unit.elements),
-          f.inside("gw" + used.suffix, unit.offsets[i], elements, unit.padded())};
+          unit.frozen ? TensorId{}
+                      : f.inside("gw" + used.suffix, unit.offsets[i], elements, unit.padded())};
     }
   }
 }
@@ -123,9 +149,21 @@ LayerTensors::Tensors LayerTensors::at(std::string_view name) const {
   return found == tensors_.end() ? Tensors{} : found->second;
 }
 
+LinearTensors LayerTensors::linear(const std::string& weight, const std::string& bias,
+                                   const std::string& suffix) const {
+  const std::string down = weight + std::string(kAdapterDown);
+  const std::string up = weight + std::string(kAdapterUp) + suffix;
+  return {w(weight + suffix),
+          w(bias + suffix),
+          g(weight + suffix),
+          g(bias + suffix),
+          {w(down), w(up), g(down), g(up)}};
+}
+
 void LayerTensors::pad(FunctionBuilder& f, std::int64_t used) const {
   for (std::size_t i = units_.size(); i-- > 0;) {
     const UnitLayout& unit = model_.units[units_[i].unit];
+    if (unit.frozen) continue;
     const std::int64_t end = used >= 0 && units_[i].suffix.empty() ? used : unit.elements;
     f.set_padding("gw" + units_[i].suffix, end, unit.padded() - end);
   }

@@ -17,32 +17,48 @@ struct Split {
   int dim = -1;
   std::vector<std::int64_t> sections;
   bool heads = false;  // the sections after the first are key and value heads
-  /// Every rank holds the whole, and uses it for its own heads alone.
-  bool for_own_heads = false;
+  /// Not empty: every rank holds the whole, and has only a term of its gradient, because it uses it
+  /// for its own heads or features alone. It is the suffix of the unit for such parameters.
+  std::string_view summed = {};
+};
+
+/// The low-rank adapter of a linear layer (LoraSpec), and its gradients; invalid without one.
+struct AdapterTensors {
+  TensorId a, b, ga, gb;
 };
 
 /// Weight and bias of a linear layer, and their gradients. Those of the bias are invalid if it has
-/// none.
+/// none, and gradients are invalid if they are not trained.
 struct LinearTensors {
   TensorId w, b, gw, gb;
+  AdapterTensors adapter = {};
 };
 
 /// Declares the parameters of one layer. Names get the layer's name as a prefix.
 class LayerDeclaration {
  public:
-  LayerDeclaration(Model& model, const LayerShape& shape, std::string layer_name);
+  LayerDeclaration(Model& model, const ModelSpec& spec, const LayerShape& shape,
+                   std::string layer_name);
   /// For embedding and output layer, which the pipeline ranks divide, too, where they divide the
   /// vocabulary.
-  static LayerDeclaration of_end(Model& model, const LayerShape& shape, std::string layer_name);
+  static LayerDeclaration of_end(Model& model, const ModelSpec& spec, const LayerShape& shape,
+                                 std::string layer_name);
   /// Adds a parameter to the unit without a suffix. Under tensor parallelism, parameters that are
   /// not divided go into a unit of their own, "_replicated", or "_heads" if every rank uses them
   /// for its own heads; and key and value heads of which there are fewer than ranks into "_kv". Its
   /// ranks with equal heads sum their gradients, as the ranks that share a head do with
   /// ReplicateKVHeadsParallel in Hugging Face's transformers. (Megatron Core divides single heads,
   /// and gathers queries, keys and values of all heads.) With LayerShape::plain_apart, those of one
-  /// dimension go into a unit beside, with "_plain" behind its suffix.
+  /// dimension go into a unit beside, with "_plain" behind its suffix; and so do those that are not
+  /// trained, with "_frozen".
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
            double scale = 0, const Split& split = {});
+  /// Adds the adapter of the linear layer `weight` [out, in], which is divided as `split` says. Of
+  /// a layer whose outputs are divided, B is divided likewise and A is whole; of one whose inputs
+  /// are, A is divided and B is whole. (PEFT and Megatron divide them so.) Ranks sum the gradients
+  /// of what is whole once in a step, and nothing is communicated for an adapter beside.
+  void add_adapter(const std::string& weight, std::int64_t out, std::int64_t in,
+                   const Split& split);
   /// Adds a parameter of all experts, which are its first dimension, to a unit of their own,
   /// "_experts", which is divided over the ranks of "ep".
   void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
@@ -51,11 +67,12 @@ class LayerDeclaration {
   const std::vector<LayerUnit>& units() const { return units_; }
 
  private:
-  /// The unit of a suffix; `plain`: the one beside it, for parameters that do not decay.
-  UnitLayout& unit(const std::string& suffix, bool plain = false);
+  /// The unit for `parameter` among those of a suffix.
+  UnitLayout& unit(const std::string& suffix, const Parameter& parameter);
   static void append(UnitLayout& layout, Parameter parameter, int parts,
                      SectionRange sections = {});
   Model& model_;
+  const ModelSpec& spec_;
   const LayerShape& shape_;
   std::string layer_name_;
   int ranks_;  // that divide the layer
@@ -71,10 +88,10 @@ class LayerTensors {
   LayerTensors(FunctionBuilder& f, const Model& model, const std::string& layer_name,
                const std::vector<LayerUnit>& units);
   TensorId w(std::string_view name) const { return at(name).w; }  // invalid if there is none
-  TensorId g(std::string_view name) const { return at(name).g; }
-  LinearTensors linear(std::string_view weight, std::string_view bias) const {
-    return {w(weight), w(bias), g(weight), g(bias)};
-  }
+  TensorId g(std::string_view name) const { return at(name).g; }  // if it is not trained, too
+  /// Those of a linear layer; with a suffix, those of its last sections.
+  LinearTensors linear(const std::string& weight, const std::string& bias,
+                       const std::string& suffix = {}) const;
   /// Makes the backward pass zero what follows the last parameter of each unit; in the unit without
   /// a suffix, what follows its first `used` elements, if that is given.
   void pad(FunctionBuilder& f, std::int64_t used = -1) const;

@@ -11,20 +11,40 @@ Flops Model::forward_flops() const {
   return total;
 }
 
+Flops Model::training_flops() const {
+  Flops total = 3 * forward_flops();
+  for (const Layer& layer : layers) total.v -= layer.frozen_flops.v;
+  return total;
+}
+
+namespace {
+
+std::int64_t elements_of(const UnitLayout& unit) {
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    total += held_elements(unit.parameters[i], 1, unit.sections[i]);
+  }
+  return total;
+}
+
+}  // namespace
+
 std::int64_t Model::parameter_count() const {
   std::int64_t total = 0;
-  for (const UnitLayout& unit : units) {
-    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-      total += held_elements(unit.parameters[i], 1, unit.sections[i]);
-    }
-  }
+  for (const UnitLayout& unit : units) total += elements_of(unit);
+  return total;
+}
+
+std::int64_t Model::trained_count() const {
+  std::int64_t total = 0;
+  for (const UnitLayout& unit : units) total += unit.frozen ? 0 : elements_of(unit);
   return total;
 }
 
 std::int64_t Model::active_parameter_count(const ModelSpec& spec) const {
   std::int64_t total = parameter_count();
   for (const UnitLayout& unit : units) {
-    if (!unit.name.ends_with(".experts")) continue;
+    if (unit.name.find(".experts") == std::string::npos) continue;
     for (const Parameter& parameter : unit.parameters) {
       const std::int64_t of_one = parameter.elements() / spec.experts;
       total -= (spec.experts - spec.experts_per_token) * of_one;

@@ -74,6 +74,7 @@ struct UnitLayout {
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   bool decays = true;                     // whether weight decay is for its parameters
+  bool frozen = false;                    // whether its parameters are not trained
   /// Elements of one of its shards.
   std::int64_t shard_elements() const {
     return shard_count == 1 ? elements : round_up(ceil_div(elements, shard_count), shard_multiple);
@@ -84,7 +85,8 @@ struct UnitLayout {
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {
   int unit = -1;       // index into Model::units
-  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads" or "_experts"; then "_plain"
+  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads", "_adapters" or "_experts";
+                       // then "_plain" or "_frozen"
 };
 
 /// A kind of layer. Layers of the same kind share functions.
@@ -101,6 +103,7 @@ struct Layer {
   int statistics = -1;            // index into Model::statistics; -1: none
   std::int64_t output_bytes = 0;  // of "y" and of "dy", which are "x" and "dx" of the next layer
   Flops forward_flops;  // per microbatch; for experts, what tokens need, not what there is room for
+  Flops frozen_flops;   // of forward_flops, those of products with frozen weights
   double balance = 1;   // cost for the partition into stages: forward flops, or the given time
 };
 
@@ -112,7 +115,11 @@ struct Model {
   IndexVector<int, UnitLayout> statistics;
   int tied_unit = -1;  // the embedding that the first and the last layer share
   Flops forward_flops() const;
+  /// Of forward and backward pass. The backward pass counts as twice the forward pass, which is the
+  /// convention of every published MFU, but products with frozen weights have one gradient only.
+  Flops training_flops() const;
   std::int64_t parameter_count() const;  // without statistics
+  std::int64_t trained_count() const;    // of these, those that are not frozen
   /// The parameters that are used for a token: of experts, only those that it chooses.
   std::int64_t active_parameter_count(const ModelSpec& spec) const;
 };

@@ -395,7 +395,7 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape) {
   const auto add_layer = [&](const std::string& name, const std::string& kind,
                              const std::vector<ConvNormSpec>& convs, Plane output,
                              const auto& declare_more, const auto& build) {
-    LayerDeclaration declaration(model, shape, name);
+    LayerDeclaration declaration(model, spec, shape, name);
     UnitLayout statistics = declare(declaration, shape, name, convs);
     declare_more(declaration);
     Layer layer;

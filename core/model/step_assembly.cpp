@@ -181,8 +181,10 @@ class StepAssembly {
       std::copy(emitted.call.dims.begin(), emitted.call.dims.end(), kernel.dims.begin());
       std::copy(emitted.call.scalars.begin(), emitted.call.scalars.end(), kernel.scalars.begin());
       kernel.accumulate = emitted.call.accumulate;
-      if (emitted.part == Part::WeightGrad && !entry.out.empty() && entry.out.front().valid()) {
-        kernel.accumulate = accumulates(info_of(entry.out.front()).formal);
+      if (emitted.part == Part::WeightGrad) {
+        kernel.accumulate = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
+          return t.valid() && accumulates(info_of(t).formal);
+        });
       }
       entries_.push_back(std::move(entry));
     }

@@ -22,15 +22,63 @@ void TensorParallel::sum(Part part, TensorId partial, TensorId result) {
   if (stages_ > 1) f_.communicate(part, OpKind::AllReduce, "pp", result, result);
 }
 
+Adapter::Adapter(FunctionBuilder& f, double scale, std::int64_t rows, std::int64_t in,
+                 const AdapterTensors& weights)
+    : f_(f),
+      scale_(scale),
+      rows_(rows),
+      in_(in),
+      rank_(weights.a.valid() ? f.elements(weights.a) / in : 0),
+      weights_(weights) {}
+
+void Adapter::forward(TensorId x) {
+  if (!active()) return;
+  const TensorId made = f_.tensor(rows_ * rank_);
+  f_.linear_forward(rows_, in_, rank_, x, weights_.a, {}, {}, made);
+  z_ = f_.tensor(rows_ * rank_);
+  f_.emit(Part::Forward, KernelKind::Scale, {{rows_ * rank_}, {scale_}, {made}, {z_}});
+}
+
+void Adapter::add_to(TensorId y, std::int64_t out, TensorId b) {
+  if (!active()) return;
+  f_.emit(Part::Forward, KernelKind::Gemm,
+          {{rows_, out, rank_, 0, 1}, {}, {z_, b, {}, {}}, {y}, true});
+}
+
+void Adapter::backward(TensorId dy, std::int64_t out, TensorId b, TensorId gb) {
+  if (!active()) return;
+  const bool first = !dz_.valid();
+  if (first) dz_ = f_.tensor(rows_ * rank_);
+  f_.emit(Part::InputGrad, KernelKind::Gemm,
+          {{rows_, rank_, out, 0, 0}, {}, {dy, b, {}, {}}, {dz_}, !first});
+  f_.linear_backward(rows_, rank_, out, dy, z_, {}, {}, gb, {});
+}
+
+void Adapter::add_input_gradient(TensorId dx) {
+  if (!active()) return;
+  dz_scaled_ = f_.tensor(rows_ * rank_);
+  f_.emit(Part::InputGrad, KernelKind::Scale, {{rows_ * rank_}, {scale_}, {dz_}, {dz_scaled_}});
+  f_.emit(Part::InputGrad, KernelKind::Gemm,
+          {{rows_, in_, rank_, 0, 0}, {}, {dz_scaled_, weights_.a, {}, {}}, {dx}, true});
+}
+
+void Adapter::weight_gradient(TensorId x) {
+  if (!active()) return;
+  f_.linear_backward(rows_, in_, rank_, dz_scaled_, x, {}, {}, weights_.ga, {});
+}
+
 void ColumnLinear::forward(TensorId x, TensorId y) {
   x_ = x;
   const TensorId all = tp_.all_rows(Part::Forward, x, in_, name_ + ".x");
   const std::int64_t rows = tp_.rows();
   const TensorId first = more_ == 0 ? y : f_.tensor(rows * out_);
   f_.linear_forward(rows, in_, out_, all, weights_.w, weights_.b, {}, first);
+  adapter_.forward(all);
+  adapter_.add_to(first, out_, weights_.adapter.b);
   if (more_ == 0) return;
   const TensorId rest = f_.tensor(rows * more_);
   f_.linear_forward(rows, in_, more_, all, others_.w, others_.b, {}, rest);
+  adapter_.add_to(rest, more_, others_.adapter.b);
   f_.emit(Part::Forward, KernelKind::JoinColumns, {{rows, out_, more_}, {}, {first, rest}, {y}});
 }
 
@@ -53,7 +101,11 @@ void ColumnLinear::backward(TensorId dy, TensorId dx) {
   } else {
     f_.linear_backward(rows, in_, out_, dy, all, weights_.w, partial, {}, {});
   }
+  adapter_.backward(first, out_, weights_.adapter.b, weights_.adapter.gb);
+  if (more_ > 0) adapter_.backward(rest, more_, others_.adapter.b, others_.adapter.gb);
+  adapter_.add_input_gradient(partial);
   if (tp_.overlaps_weight_gradients()) tp_.sum(Part::InputGrad, partial, dx);
+  adapter_.weight_gradient(all);
   f_.linear_backward(rows, in_, out_, first, all, weights_.w, {}, weights_.gw, weights_.gb);
   if (more_ > 0) {
     f_.linear_backward(rows, in_, more_, rest, all, others_.w, {}, others_.gw, others_.gb);
@@ -63,17 +115,20 @@ void ColumnLinear::backward(TensorId dy, TensorId dx) {
 
 void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
   x_ = x;
-  if (!tp_.active()) {
-    return f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, weights_.b, residual, y);
-  }
+  adapter_.forward(x);
+  const auto multiply = [&](TensorId bias, TensorId rest, TensorId to) {
+    f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, bias, rest, to);
+    adapter_.add_to(to, out_, weights_.adapter.b);
+  };
+  if (!tp_.active()) return multiply(weights_.b, residual, y);
   if (!residual.valid()) {  // nothing is to be added
     const TensorId partial = tp_.partial(y, out_, name_ + ".y");
-    f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, {}, {}, partial);
+    multiply({}, {}, partial);
     return tp_.sum(Part::Forward, partial, y);
   }
   const TensorId sum = f_.tensor(tp_.own_rows() * out_, name_ + ".sum");
   const TensorId partial = tp_.partial(sum, out_, name_ + ".y");
-  f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, {}, {}, partial);
+  multiply({}, {}, partial);
   tp_.sum(Part::Forward, partial, sum);
   f_.emit(Part::Forward, KernelKind::Add,
           {{tp_.own_rows(), out_}, {}, {sum, residual, weights_.b}, {y}});
@@ -82,6 +137,9 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
 void RowLinear::backward(TensorId dy, TensorId dx) {
   const TensorId all = tp_.all_rows(Part::Backward, dy, out_, name_ + ".dy");
   f_.linear_backward(tp_.rows(), in_, out_, all, x_, weights_.w, dx, weights_.gw, {});
+  adapter_.backward(all, out_, weights_.adapter.b, weights_.adapter.gb);
+  adapter_.add_input_gradient(dx);
+  adapter_.weight_gradient(x_);
   if (weights_.gb.valid()) {
     f_.emit(Part::WeightGrad, KernelKind::ColumnSum,
             {{tp_.own_rows(), out_}, {}, {dy}, {weights_.gb}});

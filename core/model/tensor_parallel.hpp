@@ -21,13 +21,16 @@ namespace lockstep {
 class TensorParallel {
  public:
   /// With `stages` pipeline ranks that divide the layer, too, sums are taken over these as well.
-  TensorParallel(FunctionBuilder& f, const LayerShape& shape, int stages = 1)
-      : f_(f), shape_(shape), stages_(stages) {}
+  /// `adapter_scale`: by what the result of adapters is multiplied, if there are any.
+  TensorParallel(FunctionBuilder& f, const LayerShape& shape, int stages = 1,
+                 double adapter_scale = 0)
+      : f_(f), shape_(shape), stages_(stages), adapter_scale_(adapter_scale) {}
   bool active() const { return shape_.tensor_parallel * stages_ > 1; }
   std::int64_t rows() const { return shape_.rows(); }
   std::int64_t own_rows() const { return shape_.own_rows(); }
   /// Whether the gradient of a weight is computed while that of the input is summed up.
   bool overlaps_weight_gradients() const { return shape_.overlaps_weight_gradients; }
+  double adapter_scale() const { return adapter_scale_; }
 
   /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
   TensorId all_rows(Part part, TensorId x, std::int64_t width, const std::string& name);
@@ -42,6 +45,34 @@ class TensorParallel {
   FunctionBuilder& f_;
   const LayerShape& shape_;
   const int stages_;
+  const double adapter_scale_;
+};
+
+/// The low-rank adapter beside a linear layer: adds scale · x aᵀ bᵀ to its result. Under tensor
+/// parallelism x aᵀ, or its gradient, is a term of a sum over the ranks, and so is what is made of
+/// it, since all of this is linear: the layer's own sum is also the adapter's. Without an adapter
+/// its functions do nothing.
+class Adapter {
+ public:
+  Adapter(FunctionBuilder& f, double scale, std::int64_t rows, std::int64_t in,
+          const AdapterTensors& weights);
+  /// Computes scale · x aᵀ. The others need it.
+  void forward(TensorId x);
+  /// Adds to y [rows, out] the product with `b`, this layer's or a part of its rows.
+  void add_to(TensorId y, std::int64_t out, TensorId b);
+  /// Takes the gradient of what add_to() got. It computes that of `b`.
+  void backward(TensorId dy, std::int64_t out, TensorId b, TensorId gb);
+  /// When it has taken all: adds the gradient of x [rows, in] to dx.
+  void add_input_gradient(TensorId dx);
+  void weight_gradient(TensorId x);
+
+ private:
+  bool active() const { return weights_.a.valid(); }
+  FunctionBuilder& f_;
+  double scale_;
+  std::int64_t rows_, in_, rank_;
+  AdapterTensors weights_;
+  TensorId z_, dz_, dz_scaled_;
 };
 
 /// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.
@@ -49,7 +80,13 @@ class ColumnLinear {
  public:
   ColumnLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
                std::int64_t out, const LinearTensors& weights)
-      : f_(f), tp_(tp), name_(std::move(name)), in_(in), out_(out), weights_(weights) {}
+      : f_(f),
+        tp_(tp),
+        name_(std::move(name)),
+        in_(in),
+        out_(out),
+        weights_(weights),
+        adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
   /// Lets more columns of y, the last ones, be the product with other weights, which are divided in
   /// another way.
   void beside(std::int64_t out, const LinearTensors& weights) {
@@ -65,6 +102,7 @@ class ColumnLinear {
   std::string name_;
   std::int64_t in_, out_, more_ = 0;
   LinearTensors weights_, others_;
+  Adapter adapter_;
   TensorId x_;
 };
 
@@ -73,7 +111,13 @@ class RowLinear {
  public:
   RowLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
             std::int64_t out, const LinearTensors& weights)
-      : f_(f), tp_(tp), name_(std::move(name)), in_(in), out_(out), weights_(weights) {}
+      : f_(f),
+        tp_(tp),
+        name_(std::move(name)),
+        in_(in),
+        out_(out),
+        weights_(weights),
+        adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
   /// `residual` and `y` are own rows. Without a residual there must be no bias, and y needs a name.
   void forward(TensorId x, TensorId residual, TensorId y);
   void backward(TensorId dy, TensorId dx);
@@ -84,6 +128,7 @@ class RowLinear {
   std::string name_;
   std::int64_t in_, out_;
   LinearTensors weights_;
+  Adapter adapter_;
   TensorId x_;
 };
 

@@ -1,8 +1,8 @@
 // Builds decoder transformers like GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023) from
 // their layers.
 #include <algorithm>
-#include <array>
 #include <map>
+#include <set>
 
 #include "core/model/transformer_layers.hpp"
 
@@ -27,12 +27,45 @@ Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
   return total;
 }
 
+/// The flops of products with weights that are frozen.
+Flops frozen_flops(const Model& model, const Layer& layer, const std::vector<LayerStep>& steps) {
+  std::set<std::string> frozen;  // formals
+  for (const LayerUnit& used : layer.units) {
+    if (model.units[used.unit].frozen) frozen.insert("w" + used.suffix);
+  }
+  Flops total;
+  for (const LayerStep& step : steps) {
+    const auto* function = std::get_if<Function>(&step);
+    if (function == nullptr || frozen.empty()) continue;
+    for (const Kernel& kernel : function->kernels) {
+      const bool product =
+          kernel.kind == KernelKind::Gemm || kernel.kind == KernelKind::GroupedGemm;
+      if (product && frozen.contains(function->formals[kernel.in[1].formal].name)) {
+        total += work(kernel).flops;
+      }
+    }
+  }
+  return total;
+}
+
+/// The parameters of a block that are trained, by their names without the block's, as one text.
+std::string trained_in(const Model& model, const std::vector<LayerUnit>& units,
+                       std::size_t prefix) {
+  std::string names;
+  for (const LayerUnit& used : units) {
+    const UnitLayout& unit = model.units[used.unit];
+    if (unit.frozen) continue;
+    for (const Parameter& parameter : unit.parameters) names += parameter.name.substr(prefix);
+  }
+  return names;
+}
+
 }  // namespace
 
 Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   Model model;
   struct Cost {
-    Flops all, needed;
+    Flops all, needed, frozen;
   };
   std::map<int, Cost> forward;  // by kind
   const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units) {
@@ -43,22 +76,24 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     layer.output_bytes = shape.own_rows() * spec.hidden * size_of(shape.dtype);
     if (!forward.contains(kind)) {
       const auto steps = model.kinds[kind].functions.forward();
-      forward[kind] = {work(steps).flops, needed_flops(steps, spec, shape)};
+      forward[kind] = {work(steps).flops, needed_flops(steps, spec, shape),
+                       frozen_flops(model, layer, steps)};
     }
     layer.forward_flops = forward[kind].needed;
+    layer.frozen_flops = forward[kind].frozen;
     layer.balance = forward[kind].all.v;
     model.layers.push_back(std::move(layer));
   };
 
   std::vector<LayerUnit> tied;
   if (spec.tied_embeddings) {
-    auto shared = LayerDeclaration::of_end(model, shape, "embed");
+    auto shared = LayerDeclaration::of_end(model, spec, shape, "embed");
     declare_table(shared, spec, "wte");
     model.tied_unit = shared.units().front().unit;
     model.units.back().name = "tied";
     tied = {{model.tied_unit, "_tied"}};
   }
-  auto embed = LayerDeclaration::of_end(model, shape, "embed");
+  auto embed = LayerDeclaration::of_end(model, spec, shape, "embed");
   if (!spec.tied_embeddings) declare_table(embed, spec, "wte");
   const bool over_stages = shape.vocabulary_stages > 1;
   if (!over_stages) declare_positions(embed, spec);
@@ -67,36 +102,40 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   model.kinds.push_back(embedding_kind(spec, shape, model, units));
   add_layer("embed", 0, units);
   if (over_stages && is_gpt2(spec)) {
-    auto positions = LayerDeclaration::of_end(model, shape, "embed");
+    auto positions = LayerDeclaration::of_end(model, spec, shape, "embed");
     declare_positions(positions, spec);
     model.kinds.push_back(positions_kind(spec, shape, model, positions.units()));
     add_layer("positions", 1, positions.units());
   }
 
-  std::array<int, 4> kinds;  // of blocks: with experts or without, with recomputation or without
-  kinds.fill(-1);
+  // Blocks of one kind share functions. They are alike in experts, in recomputation, and in which
+  // of their parameters are trained.
+  std::map<std::string, std::map<std::string, int>> kinds;  // by name, and by what is trained
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     const std::string name = "blocks." + std::to_string(i);
-    LayerDeclaration block(model, shape, name);
+    LayerDeclaration block(model, spec, shape, name);
     const bool experts = spec.has_experts(i);
     declare_block(block, spec, experts);
     const Recompute recompute = shape.checkpoint.of_block(i).value_or(Recompute{});
-    int& kind = kinds[2 * std::size_t{experts} + std::size_t{recompute.any()}];
-    if (kind < 0) {  // blocks of one kind share functions
-      kind = static_cast<int>(model.kinds.size());
+    std::string kind = std::string(experts ? "moe_block" : "block") + (recompute.any() ? "_r" : "");
+    auto& alike = kinds[kind];
+    const auto [known, fresh] = alike.try_emplace(trained_in(model, block.units(), name.size()),
+                                                  static_cast<int>(model.kinds.size()));
+    if (fresh) {
+      if (alike.size() > 1) kind += "_" + std::to_string(alike.size());
       model.kinds.push_back(
-          block_kind(spec, shape, model, name, block.units(), experts, recompute));
+          block_kind(spec, shape, model, kind, name, block.units(), experts, recompute));
     }
-    add_layer(name, kind, block.units());
+    add_layer(name, known->second, block.units());
   }
 
-  auto norm = LayerDeclaration::of_end(model, shape, "head");
+  auto norm = LayerDeclaration::of_end(model, spec, shape, "head");
   if (over_stages) {
     declare_norm(norm, spec, "norm");
     model.kinds.push_back(norm_kind(spec, shape, model, norm.units()));
     add_layer("norm", static_cast<int>(model.kinds.size()) - 1, norm.units());
   }
-  auto head = LayerDeclaration::of_end(model, shape, "head");
+  auto head = LayerDeclaration::of_end(model, spec, shape, "head");
   if (!over_stages) declare_norm(head, spec, "norm");
   if (!spec.tied_embeddings) declare_table(head, spec, "lm_head");
   units = head.units();

@@ -53,12 +53,12 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
   const std::int64_t kv = spec.kv_heads * spec.head_dim;
   const std::int64_t qkv = attention + 2 * kv;
   const double residual = residual_scale(spec);
-  const Split by_heads{0, {attention, kv, kv}, true};
+  const Split by_heads{0, {attention, kv, kv}, true}, by_inputs{1, {attention}};
   if (is_gpt2(spec)) {
     declare_norm(layer, spec, "ln1");
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
     layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
-    layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
+    layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, by_inputs);
     layer.add("attn.bo", {c}, InitKind::Zeros);
     declare_norm(layer, spec, "ln2");
   } else {
@@ -66,20 +66,23 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
     if (spec.qkv_bias) layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
     for (const char* norm : {"attn.q_norm", "attn.k_norm"}) {
-      if (spec.qk_norm) layer.add(norm, {spec.head_dim}, InitKind::Ones, 0, {-1, {}, false, true});
+      if (spec.qk_norm)
+        layer.add(norm, {spec.head_dim}, InitKind::Ones, 0, {-1, {}, false, "_heads"});
     }
-    layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, {1, {attention}});
+    layer.add("attn.wo", {c, attention}, InitKind::Normal, residual, by_inputs);
     declare_norm(layer, spec, "norm2");
   }
+  if (spec.adapts("linear_qkv")) layer.add_adapter("attn.wqkv", qkv, c, by_heads);
+  if (spec.adapts("linear_proj")) layer.add_adapter("attn.wo", c, attention, by_inputs);
   experts ? declare_experts(layer, spec) : declare_dense(layer, spec, dense_of_block(spec));
 }
 
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
-                     const std::string& name, const std::vector<LayerUnit>& units, bool experts,
+                     const std::string& kind, const std::string& name,
+                     const std::vector<LayerUnit>& units, bool experts,
                      const Recompute& recompute) {
-  const std::string kind = experts ? "moe_block" : "block";
-  FunctionBuilder f(recompute.any() ? kind + "_r" : kind, shape.dtype, shape.gradient_dtype);
-  TensorParallel tp(f, shape);
+  FunctionBuilder f(kind, shape.dtype, shape.gradient_dtype);
+  TensorParallel tp(f, shape, 1, spec.lora.scale());
   const LayerTensors p(f, model, name, units);
   const bool gpt2 = is_gpt2(spec);
   const std::int64_t n = tp.rows();
@@ -90,7 +93,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   ColumnLinear qkv_linear(f, tp, "qkv", c, shares_keys ? attention.width() : attention.qkv_width(),
                           p.linear("attn.wqkv", "attn.bqkv"));
   if (shares_keys) {
-    qkv_linear.beside(attention.keys_width(), p.linear("attn.wqkv_kv", "attn.bqkv_kv"));
+    qkv_linear.beside(attention.keys_width(), p.linear("attn.wqkv", "attn.bqkv", "_kv"));
   }
   HeadNorms head_norms(f, spec, shape, attention, p);
   RowLinear out_linear(f, tp, "out", attention.width(), c, p.linear("attn.wo", "attn.bo"));
@@ -125,6 +128,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   qkv_linear.backward(dqkv, dh1);
   norm1.backward(dh1, dx1, dx);
   p.pad(f);
+  if (spec.freezes()) f.drop_unneeded();
   f.recompute(recompute, shape.recomputes_all);
   return {std::move(f), true, true};
 }

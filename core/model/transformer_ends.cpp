@@ -9,6 +9,7 @@
 // with the statistics of a rank's own logits, and its backward pass, T, begins with those of all.
 // Positions and norm are not divided. They are layers of their own then, on the first and the last
 // stage, so that no rank waits in its part for the parts of others.
+#include <algorithm>
 #include <optional>
 
 #include "core/model/tensor_parallel.hpp"
@@ -47,6 +48,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   const TensorId y = f.formal("y", own * c);
   const TensorId dy = f.formal("dy", own * c);
   const TensorId positions = p.w("wpe");
+  const bool learns_positions = p.g("wpe").valid();
   if (tp.active() || shape.context_parallel > 1 || shape.resets_positions) {
     // Rows of tokens whose ids belong to other ranks are zero. A rank adds the positions of its own
     // rows, whose ids also come from the host.
@@ -69,15 +71,18 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
              {{own, c, own, spec.max_seq_len}, {}, {ids, dy}, {p.g("wpe"), {}}});
     }
     p.pad(f);
+    if (spec.freezes()) f.drop_unneeded();
     return {std::move(f), false, true};
   }
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
          {{n, c, shape.seq, vocab}, {}, {tokens, p.w("wte"), positions}, {y}});
   f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
-  if (positions.valid()) {
+  if (learns_positions) {
     // Positions beyond the sequence get no gradient. They are zeroed with the padding that follows.
-    const UnitLayout& unit = model.units[units.front().unit];
+    const auto own_unit = std::find_if(units.begin(), units.end(),
+                                       [](const LayerUnit& u) { return u.suffix.empty(); });
+    const UnitLayout& unit = model.units[own_unit->unit];
     const std::int64_t begin = unit.offsets.back();
     const TensorId used = f.inside("gw", begin, shape.seq * c, unit.padded());
     f.emit(Part::WeightGrad, KernelKind::ColumnSum,
@@ -181,6 +186,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId dh = norm ? f.tensor(own * c, "dh") : dx;
   linear.backward(logits, dh);
   if (norm) norm->backward(dh, {}, dx);
+  if (spec.freezes()) f.drop_unneeded();
   return {std::move(f), true, false};
 }
 

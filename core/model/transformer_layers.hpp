@@ -15,9 +15,10 @@ inline bool is_gpt2(const ModelSpec& spec) { return spec.architecture == Archite
 
 /// If `experts`, the block has a mixture of experts in place of the feed-forward network.
 void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts);
+/// The functions of blocks like the one of that name, called `kind`.
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
-                     const std::string& name, const std::vector<LayerUnit>& units, bool experts,
-                     const Recompute& recompute);
+                     const std::string& kind, const std::string& name,
+                     const std::vector<LayerUnit>& units, bool experts, const Recompute& recompute);
 
 /// The table of tokens. If embeddings are tied, it is also that of the output layer.
 void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);

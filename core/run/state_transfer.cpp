@@ -108,6 +108,13 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   return {};
 }
 
+/// What the state has under `key`; null if nothing, or if there is no state.
+const TensorInfo* find_tensor(const StateReader* state, const std::string& key) {
+  if (state == nullptr) return nullptr;
+  const auto found = state->head().tensors.find(key);
+  return found == state->head().tensors.end() ? nullptr : &found->second;
+}
+
 /// The type of a buffer's values in a TrainingState: quantized ones are kept as float32, which
 /// holds them exactly, so that ranks whose blocks lie elsewhere can read them.
 DType kept_type(const Buffer& buffer) {
@@ -250,9 +257,15 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
         const Parameter& parameter = parameter_of(program, piece);
         std::byte* to = shard.data() + piece.at * size_of(type);
         Result<void> written;
-        if (is_parameter ? state != nullptr : moments) {
-          written = copy_from_state(*state, kPrefixes[slot] + parameter.name, parameter, piece,
-                                    kept_type(role.buffer(kept[slot])), type, to);
+        const std::string key = kPrefixes[slot] + parameter.name;
+        const TensorInfo* const known = find_tensor(state, key);
+        const bool begins = is_adapter(parameter) && known == nullptr;
+        if (!begins && (is_parameter ? state != nullptr : moments)) {
+          // What is frozen may be held in fewer digits than it was trained in.
+          const DType own = kept_type(role.buffer(kept[slot]));
+          const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
+          written = copy_from_state(*state, key, parameter, piece, rounds ? DType::F32 : own, type,
+                                    to);
         } else if (is_parameter) {
           written = write_initial(parameter, seed, piece, type, to);
         }

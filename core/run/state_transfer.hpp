@@ -35,7 +35,8 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 std::array<BufferId, 3> kept_buffers(const Unit& unit);
 
 /// Writes the rank's shards into its arena. Parameters come from `state`, or from the seed if it is
-/// null, and are rounded where a master copy keeps them in full; moments come from `state` if it
+/// null, as those of adapters do if `state` lacks them, and are rounded where a master copy keeps
+/// them in full, or where they are frozen in fewer digits; moments come from `state` if it
 /// holds any, else they are zero; padding is zero. Errors: InvalidSpec naming the tensor that is
 /// missing or has another shape or type than the program; Unsupported for an element type that
 /// initial values cannot be rounded to; those of reading.

@@ -28,6 +28,11 @@ class Writer {
     for (const int v : values) text += (text.empty() ? "" : ", ") + std::to_string(v);
     line(key, "[" + text + "]");
   }
+  void field(const char* key, const std::vector<std::string>& values) {
+    std::string text;
+    for (const std::string& v : values) text += (text.empty() ? "" : ", ") + quote(v);
+    line(key, "[" + text + "]");
+  }
   void field(const char* key, const std::vector<double>& values) {
     std::string text;
     for (const double v : values) text += (text.empty() ? "" : ", ") + format_number(v);
@@ -131,6 +136,7 @@ std::string print_scenario(const Scenario& s) {
   absolute(strategy.pipeline_parallel_schedule_csv);
   std::string text = "name = " + quote(s.name) + "\n";
   text += print_section("model", s.model);
+  if (s.model.lora != LoraSpec{}) text += print_section("lora", s.model.lora);
   text += print_section("training", training);
   text += print_section("activation_checkpoint", s.activation_checkpoint);
   text += print_section("optimizer", s.optimizer);
@@ -160,7 +166,8 @@ std::vector<ScenarioKey> scenario_keys() {
                                    {"framework.preset", ""}, {"framework.profile", ""}};
   const Scenario s;
   const std::string text =
-      print_section("model", s.model) + print_section("training", s.training) +
+      print_section("model", s.model) + print_section("lora", s.model.lora) +
+      print_section("training", s.training) +
       print_section("activation_checkpoint", s.activation_checkpoint) +
       print_section("optimizer", s.optimizer) + print_section("lr_scheduler", s.lr_scheduler) +
       print_section("loss_scale", s.loss_scale) + print_section("parallelism", s.strategy) +

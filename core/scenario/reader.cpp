@@ -52,6 +52,7 @@ std::string section_of_key(std::string_view key) {
     if (has) found = section, ++count;
   };
   note(section_has<ModelSpec>(key), "model");
+  note(section_has<LoraSpec>(key), "lora");
   note(section_has<TrainingSpec>(key), "training");
   note(section_has<ActivationCheckpointSpec>(key), "activation_checkpoint");
   note(section_has<OptimizerSpec>(key), "optimizer");
@@ -235,6 +236,19 @@ void Reader::field(const char* key, std::vector<int>& out) {
     using Limits = std::numeric_limits<int>;
     if (integer(key, element, Limits::min(), Limits::max(), value)) {
       out.push_back(static_cast<int>(value));
+    }
+  }
+}
+
+void Reader::field(const char* key, std::vector<std::string>& out) {
+  const Node* list = expect(key, Node::Kind::Array);
+  if (!list) return;
+  out.clear();
+  for (const Node& element : list->children) {
+    if (element.kind == Node::Kind::String) {
+      out.push_back(element.text);
+    } else {
+      add(element, key, std::string(key) + " must be a list of strings");
     }
   }
 }

@@ -57,6 +57,7 @@ class Reader {
   void field(const char* key, double& out, UnitPrefix prefix = UnitPrefix::One);
   void field(const char* key, std::string& out);
   void field(const char* key, std::vector<int>& out);
+  void field(const char* key, std::vector<std::string>& out);
   void field(const char* key, std::vector<double>& out);  // a list, or one number
   void field(const char* key, Bytes& out, UnitPrefix prefix);
   void field(const char* key, std::vector<PeakRate>& out);

@@ -25,10 +25,12 @@ constexpr auto choices(RotateMethod) {
 
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> names = {
-      "name",         "model",      "training",    "optimizer",
-      "lr_scheduler", "loss_scale", "parallelism", "activation_checkpoint",
-      "checkpoint",   "validation", "cluster",     "framework",
-      "costs",        "what_if",    "sweep",       "expect"};
+      "name",       "model",       "lora",
+      "training",   "optimizer",   "lr_scheduler",
+      "loss_scale", "parallelism", "activation_checkpoint",
+      "checkpoint", "validation",  "cluster",
+      "framework",  "costs",       "what_if",
+      "sweep",      "expect"};
   return names;
 }
 
@@ -69,6 +71,7 @@ class Resolver {
     const bool model_known =
         resolve_model(section("model"), s_.directory, start_, diagnostics_, model);
     s_.model = std::move(model.model);
+    read("lora", s_.model.lora);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
     resolve_framework(section("framework"), s_.directory, diagnostics_, s_.cluster.framework);

@@ -33,6 +33,7 @@ void describe(V& v, ModelSpec& m) {
   v.field("qk_norm", m.qk_norm);
   v.field("fused_names", m.fused_names);
   v.field("simulated_only", m.simulated_only);
+  v.field("frozen", m.frozen);
   v.field("experts", m.experts);
   v.field("experts_per_token", m.experts_per_token);
   v.field("expert_period", m.expert_period);
@@ -47,6 +48,13 @@ void describe(V& v, ModelSpec& m) {
   v.field("classes", m.classes);
   v.field("small_stem", m.small_stem);
   v.field("norm_momentum", m.norm_momentum);
+}
+
+template <class V>
+void describe(V& v, LoraSpec& l) {
+  v.field("rank", l.rank);
+  v.field("alpha", l.alpha);
+  v.field("target_modules", l.target_modules);
 }
 
 template <class V>

@@ -33,6 +33,8 @@ constexpr ForeignName kNames[] = {
     {"model.shared_expert_gate", "", "moe-shared-expert-gate", ""},
     {"model.capacity_factor", "", "moe-expert-capacity-factor", ""},
     {"model.router_aux_loss_coef", "", "moe-aux-loss-coeff", ""},
+    {"lora.rank", "", "", "", "r"},
+    {"lora.alpha", "", "", "", "lora_alpha"},
     {"training.seq_len", kSame, "seq-length", ""},
     {"training.local_batch_size", kSame, "micro-batch-size", "train_micro_batch_size_per_gpu"},
     {"training.global_batch_size", kSame, "global-batch-size", "train_batch_size"},
@@ -118,18 +120,18 @@ std::string plain(std::string_view word) {
 }  // namespace
 
 std::string_view command_name(Trainer trainer) {
-  constexpr std::string_view kNamesOfCommands[] = {"torchtitan", "megatron", "deepspeed"};
+  constexpr std::string_view kNamesOfCommands[] = {"torchtitan", "megatron", "deepspeed", "peft"};
   return kNamesOfCommands[static_cast<int>(trainer)];
 }
 
 std::string_view spoken_name(Trainer trainer) {
-  constexpr std::string_view kSpoken[] = {"torchtitan", "Megatron-LM", "DeepSpeed"};
+  constexpr std::string_view kSpoken[] = {"torchtitan", "Megatron-LM", "DeepSpeed", "PEFT"};
   return kSpoken[static_cast<int>(trainer)];
 }
 
 std::string_view ForeignName::of(Trainer trainer) const {
   if (trainer == Trainer::Torchtitan) return torchtitan == kSame ? key : torchtitan;
-  return trainer == Trainer::Megatron ? megatron : deepspeed;
+  return trainer == Trainer::Megatron ? megatron : trainer == Trainer::DeepSpeed ? deepspeed : peft;
 }
 
 std::span<const ForeignName> foreign_names() { return kNames; }
@@ -150,7 +152,8 @@ std::string_view key_for(Trainer trainer, std::string_view name) {
 
 std::optional<ForeignMeaning> foreign_meaning(std::string_view word) {
   const std::string wanted = plain(word);
-  for (const Trainer trainer : {Trainer::Megatron, Trainer::DeepSpeed, Trainer::Torchtitan}) {
+  for (const Trainer trainer :
+       {Trainer::Megatron, Trainer::DeepSpeed, Trainer::Torchtitan, Trainer::Peft}) {
     for (const ForeignName& row : kNames) {
       const std::string_view name = row.of(trainer);
       if (!name.empty() && plain(last_part(name)) == wanted) return {{trainer, name, row.key}};

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-enum class Trainer { Torchtitan, Megatron, DeepSpeed };
+enum class Trainer { Torchtitan, Megatron, DeepSpeed, Peft };
 /// As the command line takes it ("megatron"), and as sentences say it ("Megatron-LM").
 std::string_view command_name(Trainer trainer);
 std::string_view spoken_name(Trainer trainer);
@@ -20,6 +20,7 @@ struct ForeignName {
   std::string_view torchtitan;  // a key of its TOML, dotted; empty: it has none
   std::string_view megatron;    // an argument, without dashes before it
   std::string_view deepspeed;   // a path in its JSON, dotted
+  std::string_view peft = {};   // a key of LoraConfig in Hugging Face's PEFT
   std::string_view of(Trainer trainer) const;
 };
 std::span<const ForeignName> foreign_names();

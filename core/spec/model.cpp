@@ -16,4 +16,34 @@ std::int64_t ModelSpec::expert_capacity(std::int64_t tokens) const {
       std::min(static_cast<double>(tokens), std::max(1.0, std::ceil(share * (1 - kRounding)))));
 }
 
+namespace {
+
+/// Whether `text` is what `pattern` says, in which each * stands for any text.
+bool matches(std::string_view pattern, std::string_view text) {
+  const std::size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (!text.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (std::size_t begin = star; begin <= text.size(); ++begin) {
+    if (matches(rest, text.substr(begin))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool ModelSpec::adapts(std::string_view module) const {
+  if (lora.rank == 0) return false;
+  const auto& wanted = lora.target_modules;
+  const bool of_experts = experts > 0 && module.starts_with("linear_fc");
+  return wanted.empty() ? !of_experts
+                        : std::find(wanted.begin(), wanted.end(), module) != wanted.end();
+}
+
+bool ModelSpec::trains(std::string_view parameter) const {
+  if (lora.rank > 0) return parameter.find(".lora_") != std::string_view::npos;
+  return std::none_of(frozen.begin(), frozen.end(),
+                      [&](const std::string& pattern) { return matches(pattern, parameter); });
+}
+
 }  // namespace lockstep

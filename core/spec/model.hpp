@@ -1,9 +1,11 @@
 // ModelSpec: what to train. A plain value that knows nothing of clusters or strategies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -29,6 +31,22 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// The linear layers of a block that adapters are for, by their names in Megatron.
+inline constexpr std::array<std::string_view, 4> kLoraModules = {"linear_qkv", "linear_proj",
+                                                                 "linear_fc1", "linear_fc2"};
+/// Low-rank adapters (LoRA, Hu et al. 2021): beside a linear layer of weight W [out, in] lie A
+/// [rank, in] and B [out, rank], and it computes W x + alpha / rank · B A x. Only these are
+/// trained.
+struct LoraSpec {
+  int rank = 0;  // 0: no adapters
+  double alpha = 16;
+  /// Which linear layers have adapters, by their names in Megatron (kLoraModules). Empty: all of
+  /// them, but for those of experts.
+  std::vector<std::string> target_modules;
+  double scale() const { return rank > 0 ? alpha / rank : 0; }
+  bool operator==(const LoraSpec&) const = default;
+};
+
 struct ModelSpec {
   std::string name;
   Architecture architecture = Architecture::Gpt2;
@@ -52,6 +70,9 @@ struct ModelSpec {
   /// What a training of this model needs and is not built. Not empty: it can be simulated alone,
   /// with the times and the memory of the layers that the other members describe.
   std::string simulated_only;
+  /// Patterns of the names of parameters that are not trained, with * for any text: "embed.*".
+  std::vector<std::string> frozen;
+  LoraSpec lora;  // with adapters nothing else is trained
 
   // Mixtures of experts, which take the place of feed-forward networks.
   std::int64_t experts = 0;            // of a block; 0 for a dense model
@@ -77,6 +98,12 @@ struct ModelSpec {
   bool small_stem = false;
   double norm_momentum = 0.1;  // of the running statistics of batch norm
 
+  /// Whether that linear layer of a block (one of kLoraModules) has an adapter.
+  bool adapts(std::string_view module) const;
+  /// Whether the parameter of that full name ("blocks.3.attn.wo") is trained.
+  bool trains(std::string_view parameter) const;
+  /// Whether some parameters are not.
+  bool freezes() const { return lora.rank > 0 || !frozen.empty(); }
   bool is_vision() const { return architecture == Architecture::Resnet; }
   bool has_experts(std::int64_t block) const {
     return experts > 0 && (block + 1) % expert_period == 0;

@@ -67,6 +67,17 @@ void run_add(const KernelArgs& args) {
 }
 
 template <class T>
+void run_scale(const KernelArgs& args) {
+  const T* const x = input<T>(args, 0);
+  T* const y = output<T>(args, 0);
+  const T factor = static_cast<T>(args.scalars[0]);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end,
+                   [&](int64_t i, auto n) { store(y + i, factor * load(x + i, n), n); });
+  });
+}
+
+template <class T>
 void run_swiglu_forward(const KernelArgs& args) {
   const int64_t rows = args.dims[0], cols = args.dims[1];
   parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {

@@ -102,6 +102,19 @@ struct SwigluBackward {
 };
 
 template <class T>
+struct Scale {
+  const T* x;
+  T* y;
+  Acc<T> factor;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto v = load<N>(x + i);
+    for (int j = 0; j < N; ++j) v[j] = factor * v[j];
+    store<N>(y + i, v);
+  }
+};
+
+template <class T>
 struct ReluForward {
   const T* x;
   T* y;
@@ -282,6 +295,16 @@ void add_rows(const KernelCall& call, Queue& queue) {
   });
 }
 
+void scale(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t n = call.kernel->dims[0];
+    const Scale<T> f{input<T>(call, 0), output<T>(call, 0),
+                     static_cast<Acc<T>>(call.kernel->scalars[0])};
+    for_width<T>(n, {call.in[0], call.out[0]}, [&](auto w) { launch_map<w.kValue>(queue, f, n); });
+  });
+}
+
 void regroup(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -353,6 +376,7 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::SwigluForward] = {swiglu_forward};
   rows[KernelKind::SwigluBackward] = {swiglu_backward};
   rows[KernelKind::Add] = {add_rows};
+  rows[KernelKind::Scale] = {scale};
   rows[KernelKind::Regroup] = {regroup};
   rows[KernelKind::JoinColumns] = {join_columns};
   rows[KernelKind::PartColumns] = {part_columns};

@@ -51,6 +51,8 @@ void add(Operands& k) {
   if (k.has_in(2)) k.out(0, rows).rowwise() += k.in(2).row(0);
 }
 
+void scale(Operands& k) { k.out(0) = k.in(0) * k.scalar(0); }
+
 void fill(Operands& k) { k.out(0) = k.scalar(0); }
 
 void regroup(Operands& k) {

@@ -62,6 +62,8 @@ Definition definition_of(KernelKind kind) {
       return cross_entropy_parallel;
     case KernelKind::Add:
       return add;
+    case KernelKind::Scale:
+      return scale;
     case KernelKind::Regroup:
       return regroup;
     case KernelKind::JoinColumns:

@@ -54,6 +54,14 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"x", "rows cols"}, {"resid", "rows cols"}, {"[bias]", "cols"}},
        .out = {{"y", "rows cols"}},
        .flops = "(1 + [bias]) rows cols"},
+      // y = factor x; y may alias x
+      {.kind = K::Scale,
+       .name = "scale",
+       .dims = words("n"),
+       .scalars = words("factor"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "n"}},
+       .flops = "n"},
       // x [rows, skip + parts (a + b + c)] has, behind `skip` columns, sections of parts × a, parts
       // × b and parts × c columns. y [parts, rows, a + b + c] has, for each p, the p-th part of
       // every section. If inverse is 1, it is the other way round: y has the columns of x, and its

@@ -40,6 +40,7 @@ enum class KernelKind : std::uint8_t {
   CrossEntropyStats,
   CrossEntropyParallel,
   Add,
+  Scale,
   Regroup,
   JoinColumns,
   PartColumns,

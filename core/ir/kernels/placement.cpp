@@ -39,7 +39,9 @@ Along product(Along x, Along w) {
 
 Along weight_gradient(Along dy, Along x) {
   if (is_rows(dy)) return dy == x ? Along::Partial : Along::Nothing;
-  if (dy == Along::Same) return x == Along::Same || x == Along::Split ? x : Along::Nothing;
+  if (dy == Along::Same) {
+    return x == Along::Same || x == Along::Split || x == Along::Partial ? x : Along::Nothing;
+  }
   return (dy == Along::Split || dy == Along::Partial) && x == Along::Same ? dy : Along::Nothing;
 }
 

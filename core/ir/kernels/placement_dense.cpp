@@ -180,6 +180,12 @@ bool add(const Kernel& k, AxisOperands& o) {
   return results(k, o, {{x}});
 }
 
+/// A multiple of a term is a term of the multiple.
+bool scale(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0];
+  return (has_values(x) || x == Along::Partial) && results(k, o, {{x}});
+}
+
 /// Queries beside keys. Keys that several ranks share are the same on all of them, and their
 /// gradients are terms of a sum.
 bool join_columns(const Kernel& k, AxisOperands& o) {
@@ -249,6 +255,8 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return cross_entropy_parallel(kernel, operands);
     case KernelKind::Add:
       return add(kernel, operands);
+    case KernelKind::Scale:
+      return scale(kernel, operands);
     case KernelKind::Regroup:
       return regroup(kernel, operands);
     case KernelKind::JoinColumns:

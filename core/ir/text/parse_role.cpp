@@ -11,7 +11,7 @@ const Words& unit_keys() {
   static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
                              "adam_m",      "adam_v",         "tied_copy",   "parameters",
                              "whole_param", "split_group",    "master",      "gathered_late",
-                             "state_block"};
+                             "state_block", "frozen"};
   return keys;
 }
 
@@ -53,8 +53,8 @@ class RoleParser {
     while (!s_.in.line_ends()) {
       int found = 0;
       if (!s_.key(unit_keys(), seen, found)) return false;
-      if (found == 6 || found == 8 || found == 11) {
-        (found == 6 ? unit.tied_copy : found == 8 ? unit.whole_param : unit.gathered_late) = true;
+      if (bool* const flag = unit_flag(found, unit)) {
+        *flag = true;
         continue;
       }
       if (!s_.in.expect('=') || !unit_value(found, unit)) return false;
@@ -132,6 +132,15 @@ class RoleParser {
       role.ranks.push_back(rank);
     }
     return true;
+  }
+
+  /// The member that a key without a value sets; null for a key that has one.
+  static bool* unit_flag(int key, Unit& unit) {
+    return key == 6    ? &unit.tied_copy
+           : key == 8  ? &unit.whole_param
+           : key == 11 ? &unit.gathered_late
+           : key == 12 ? &unit.frozen
+                       : nullptr;
   }
 
   bool unit_value(int key, Unit& unit) {

@@ -320,6 +320,7 @@ class Printer {
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");
     if (unit.tied_copy) put(" tied_copy");
+    if (unit.frozen) put(" frozen");
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
       put(i == 0 ? " parameters=" : ",");
       put_reference(parameters_, unit.parameters[i].parameter.v);

@@ -94,7 +94,9 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
                  "reads the parameters of " + unit_name(meaning.id) + ", but layer " +
                      number(op.layer) + " has those of " + unit_name(unit));
   }
-  if (op.stage >= 0) {
+  const int known = run.units[unit];
+  const bool frozen = known >= 0 && run.role.units[known].frozen;  // it has one version
+  if (op.stage >= 0 && !frozen) {
     std::int32_t& version = run.versions[run.cell(op.stage, op.microbatch)];
     if (version < 0) version = meaning.version;
     if (version != meaning.version) {

@@ -328,7 +328,7 @@ void Values::place_units(RoleRun& run) {
       put(run, touch, c);
     };
     // Running statistics, which forward updates, have no optimizer state and are never in shards.
-    const bool weights = unit.adam_m.valid() || unit.shard_group.valid();
+    const bool weights = unit.adam_m.valid() || unit.shard_group.valid() || unit.frozen;
     const Along param = !unit.whole_param    ? Along::Flat
                         : unit.gathered_late ? Along::Piece
                                              : Along::Same;

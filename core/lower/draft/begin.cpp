@@ -89,12 +89,12 @@ Draft::Draft(const Scenario& s) : scenario(s) {
       }
     }
   }
-  // The backward pass counts as twice the forward pass, which is the convention of every published
-  // MFU.
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
   const bool undivided = shape.vocabulary_parts() == 1 && shape.context_parallel == 1;
-  const Flops forward = undivided ? model.forward_flops() : forward_flops(s.model, whole);
-  program.model_flops_per_step = 3 * passes * forward;
+  const Flops of_pass = undivided           ? model.training_flops()
+                        : s.model.freezes() ? build_layers(s.model, whole).training_flops()
+                                            : 3 * forward_flops(s.model, whole);
+  program.model_flops_per_step = passes * of_pass;
 }
 
 Program Draft::finished() const {

@@ -98,7 +98,7 @@ std::vector<std::size_t> last_gradient_write(const Program& program, const Draft
   const Role& role = draft.role;
   IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
   for (std::size_t u = 0; u < draft.units.size(); ++u) {
-    unit_of[draft.units[u].grad] = static_cast<int>(u);
+    if (draft.units[u].trained()) unit_of[draft.units[u].grad] = static_cast<int>(u);
   }
   IndexVector<int, std::size_t> last(draft.units.size(), kNever);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {

@@ -21,10 +21,12 @@ struct StageLayers {
 
 /// A unit of a role while it is being lowered.
 struct DraftUnit {
-  int layout = -1;   // index into Model::units, which says over which ranks gradients are summed
+  int layout = -1;  // index into Model::units, which says over which ranks gradients are summed
+  // A frozen unit has none of these.
   BufferId grad;     // the rank's own gradient, summed over microbatches
   BufferId reduced;  // the gradient summed over ranks, which the optimizer reads
   BufferId on_host;  // a copy of the parameters, if the host needs one to update them (offload)
+  bool trained() const { return grad.valid(); }
 };
 
 /// An update of the weights in the middle of a step.

@@ -18,7 +18,7 @@ class MicrobatchSplitter {
         unit_of_(out.role.buffers.size(), -1),
         found_of_(out.units.size()) {
     for (std::size_t u = 0; u < out.units.size(); ++u) {
-      unit_of_[out.units[u].grad] = static_cast<int>(u);
+      if (out.units[u].trained()) unit_of_[out.units[u].grad] = static_cast<int>(u);
     }
   }
 

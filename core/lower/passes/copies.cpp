@@ -11,6 +11,7 @@ void copies(Draft& draft) {
   // what they hold whole.
   if (draft.scenario.strategy.vocabulary_stages() > 1) return;
   for (std::size_t layout = 0; layout < draft.model.units.size(); ++layout) {
+    if (draft.model.units[layout].frozen) continue;
     std::vector<int> holders;  // coordinates along "pp"
     for (std::size_t r = 0; r < draft.roles.size(); ++r) {
       if (unit_of(draft.roles[r], layout) != kNever) holders.push_back(static_cast<int>(r));

@@ -33,6 +33,7 @@ Unit unit_of(Draft& draft, const UnitLayout& layout) {
   Unit unit;
   unit.name = layout.name;
   unit.elements = unit.shard_elements = layout.elements;
+  unit.frozen = layout.frozen;
   if (!layout.split_axis.empty()) unit.split_group = draft.axis_group(layout.split_axis);
   for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
     unit.parameters.push_back(
@@ -74,22 +75,24 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
       return state;
     };
     unit.param = add_state(BufferKind::Param, layout.name);
-    BufferId on_host;  // for offload, a copy that the host updates, unless there is a master copy
-    if (draft.scenario.training.keeps_master()) {
-      unit.master = add_state(BufferKind::Master, layout.name + ".master");
-    } else if (draft.scenario.strategy.offload == Offload::Optimizer) {
-      on_host = add_state(BufferKind::Master, layout.name + ".master");
-    }
-    unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-    if (optimizer.is_adam()) {
-      unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
-    }
     DraftUnit draft_unit;
     draft_unit.layout = static_cast<int>(u);
-    draft_unit.on_host = on_host;
-    draft_unit.grad = draft_unit.reduced =
-        declare_buffer(draft, out.role, BufferKind::Grad, layout.name + ".grad",
-                       layout.padded() * size_of(draft.dtype_of(BufferKind::Grad)), use.layer);
+    const auto add_states = [&] {
+      if (draft.scenario.training.keeps_master()) {
+        unit.master = add_state(BufferKind::Master, layout.name + ".master");
+      } else if (draft.scenario.strategy.offload == Offload::Optimizer) {
+        // For offload, a copy that the host updates.
+        draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
+      }
+      unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
+      if (optimizer.is_adam()) {
+        unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
+      }
+      draft_unit.grad = draft_unit.reduced =
+          declare_buffer(draft, out.role, BufferKind::Grad, layout.name + ".grad",
+                         layout.padded() * size_of(draft.dtype_of(BufferKind::Grad)), use.layer);
+    };
+    if (!layout.frozen) add_states();
     unit_of_layout[u] = static_cast<int>(out.units.size());
     out.units.push_back(draft_unit);
     out.role.units.push_back(std::move(unit));

@@ -70,6 +70,7 @@ class HostRewriter {
   void bring_gradients() {
     std::map<std::int32_t, std::vector<std::size_t>> units_of;  // by root of the gradient
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      if (!out_.units[u].trained()) continue;
       units_of[role_.root(out_.units[u].reduced).v].push_back(u);
     }
     const auto range = [&](BufferId id) {
@@ -93,6 +94,7 @@ class HostRewriter {
       }
     }
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      if (!out_.units[u].trained()) continue;
       const BufferId reduced = out_.units[u].reduced;
       const BufferId on_host = brought_[reduced] = twin(reduced, newest_);
       const int layer = role_.buffer(role_.units[u].param).layer;

@@ -57,7 +57,9 @@ class OptimizerStep {
       update_under_way();
     } else {
       const BufferId coefficient = clip();
-      for (std::size_t u = 0; u < out_.units.size(); ++u) update(u, coefficient);
+      for (std::size_t u = 0; u < out_.units.size(); ++u) {
+        if (out_.units[u].trained()) update(u, coefficient);
+      }
     }
     if (out_.losses.valid()) report_loss();
   }
@@ -71,6 +73,7 @@ class OptimizerStep {
     for (std::size_t k = 0; k < out_.updates.size(); ++k) {
       const DraftUpdate& next = out_.updates[k];
       for (std::size_t u = 0; u < out_.units.size(); ++u) {
+        if (!out_.units[u].trained()) continue;
         out_.units[u].reduced = next.gradients[u];
         update(u, {});
       }
@@ -144,6 +147,7 @@ class OptimizerStep {
   BufferId clip() {
     std::vector<std::string> classes;  // split axes of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
+      if (unit.frozen) continue;
       if (std::find(classes.begin(), classes.end(), unit.split_axis) == classes.end()) {
         classes.push_back(unit.split_axis);
       }
@@ -208,6 +212,7 @@ class OptimizerStep {
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
       if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
+      if (unit.frozen) continue;
       if (unit.tied_copy) continue;  // it is counted on the first stage
       Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;

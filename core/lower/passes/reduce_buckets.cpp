@@ -111,7 +111,7 @@ void all_reduce_buckets(Draft& draft, DraftRole& out) {
   std::map<GroupId, Buckets> by_group;
   for (std::size_t u = 0; u < out.units.size(); ++u) {
     const UnitLayout& layout = layout_of(draft, out.units[u]);
-    if (replicas(draft, layout) == 1) continue;
+    if (layout.frozen || replicas(draft, layout) == 1) continue;
     const GroupId group = replica_group(draft, layout);
     by_group.try_emplace(group, draft, out, group).first->second.add(u, ready[u]);
   }

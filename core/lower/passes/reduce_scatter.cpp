@@ -19,7 +19,9 @@ class Scatterer {
     if (draft_.scenario.accumulates_shards()) {
       reduce_each_microbatch();
     } else {
-      for (std::size_t u = 0; u < role_.units.size(); ++u) reduce(u, ready[u]);
+      for (std::size_t u = 0; u < role_.units.size(); ++u) {
+        if (out_.units[u].trained()) reduce(u, ready[u]);
+      }
     }
     insert_ops(role_, std::move(insertions_));  // keeps the order of those at one place
   }
@@ -31,10 +33,13 @@ class Scatterer {
     flat.kind = BufferKind::Grad;
     flat.dtype = draft_.dtype_of(BufferKind::Grad);
     flat.name = draft_.name("grads");
-    for (const Unit& unit : role_.units) flat.bytes += full_bytes(draft_.program, unit, flat);
+    for (const Unit& unit : role_.units) {
+      if (!unit.frozen) flat.bytes += full_bytes(draft_.program, unit, flat);
+    }
     const BufferId grads = add_buffer(role_, flat);
     std::int64_t at = 0;
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      if (!out_.units[u].trained()) continue;
       Buffer& grad = role_.buffers[out_.units[u].grad];
       grad.parent = grads;
       grad.offset = at;

@@ -18,7 +18,7 @@ void divide(Draft& draft, DraftRole& out, std::size_t u) {
     unit.shard_group = shard_group(draft, layout.split_axis);
     unit.whole_param =
         strategy.zero_stage < 3 || unit.elements <= strategy.fsdp_persistence_threshold;
-    unit.gathered_late = unit.whole_param && strategy.overlap_param_gather;
+    unit.gathered_late = unit.whole_param && strategy.overlap_param_gather && !unit.frozen;
   }
   const auto resize = [&](BufferId state, bool whole) {
     if (!state.valid()) return;

@@ -84,7 +84,7 @@ class Versioner {
     Role& role = out_.role;
     IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
     for (std::size_t u = 0; u < role.units.size(); ++u) {
-      unit_of[role.units[u].param] = static_cast<int>(u);
+      if (!role.units[u].frozen) unit_of[role.units[u].param] = static_cast<int>(u);
     }
     std::map<std::pair<std::size_t, int>, BufferId> copies;  // by unit and version
     for (std::size_t i = 0; i < role.ops.size(); ++i) {

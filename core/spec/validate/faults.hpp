@@ -57,6 +57,9 @@ void validate_vocabulary(const Scenario& scenario, Faults& faults);
 /// Sizes of a transformer, and its rotary positions.
 void validate_transformer(const Scenario& scenario, Faults& faults);
 
+/// Adapters, and parameters that are frozen.
+void validate_lora(const Scenario& scenario, Faults& faults);
+
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 

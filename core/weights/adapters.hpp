@@ -1,0 +1,31 @@
+// Adapters: low-rank adapters (LoRA) merged into the weights beside which they lie, or written
+// apart in the layout of Hugging Face's PEFT.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/base/result.hpp"
+#include "core/ir/state.hpp"
+#include "core/spec/model.hpp"
+
+namespace lockstep {
+
+/// The model without its adapters.
+ModelSpec without_adapters(const ModelSpec& spec);
+
+/// A state of the model without adapters, which computes the same: every weight W that has an
+/// adapter reads as W + alpha / rank · B A, rounded to the type of W. `state` must outlive it.
+/// Error InvalidSpec if an adapter is missing or has another shape than the model's.
+Result<std::unique_ptr<StateReader>> merge_adapters(const StateReader& state,
+                                                    const ModelSpec& spec);
+
+/// Writes the adapters alone into `folder`: adapter_model.safetensors and adapter_config.json, for
+/// PeftModel.from_pretrained. An adapter of queries, keys and values together becomes one for each
+/// of the three, with the same A and their rows of B; so does one of gate and up projection. `base`
+/// is where PEFT finds the model. Errors: those of merge_adapters(); Unsupported for a model that
+/// transformers has no layout for; Device if a file cannot be written.
+Result<void> write_peft_adapters(const StateReader& state, const ModelSpec& spec,
+                                 const std::string& base, const std::string& folder);
+
+}  // namespace lockstep
