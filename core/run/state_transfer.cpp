@@ -264,8 +264,8 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
           // What is frozen may be held in fewer digits than it was trained in.
           const DType own = kept_type(role.buffer(kept[slot]));
           const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
-          written = copy_from_state(*state, key, parameter, piece, rounds ? DType::F32 : own, type,
-                                    to);
+          written =
+              copy_from_state(*state, key, parameter, piece, rounds ? DType::F32 : own, type, to);
         } else if (is_parameter) {
           written = write_initial(parameter, seed, piece, type, to);
         }
