@@ -224,7 +224,8 @@ TEST_CASE("steps launched as graphs train as steps that are issued", "[integrati
 TEST_CASE("a graph's launches give its kernels the numbers of their step", "[integration][cuda]") {
   RunOptions options;
   options.trace_from = 0;
-  for (const char* keys : {"", "optimizer.name=SGD optimizer.momentum=0.9"}) {
+  for (const char* keys :
+       {"", "optimizer.name=SGD optimizer.momentum=0.9", "optimizer.state_dtype=uint8"}) {
     INFO(keys);
     const Scenario s = parity_scenario(Architecture::Gpt2, parity_row("row", keys), DType::F64);
     const Program program = lowered(s);

@@ -1,5 +1,6 @@
 #include "core/handover/handover.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -97,6 +98,24 @@ pipeline_parallel_layers_per_stage = [1, 2]
   CHECK(has_line(uneven.text,
                  "module_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\"], "
                  "[\"layers.1\", \"layers.2\", \"norm\", \"output\"]]"));
+}
+
+TEST_CASE("moments in bfloat16 are Megatron-LM's alone, in 8 bits nobody's", "[core][handover]") {
+  const auto names_moments = [](std::string_view trainer, const char* type) {
+    const std::string key = "optimizer.state_dtype";
+    const std::vector<std::string> unsaid = of(trainer, scenario(k70b, {key + "=" + type})).unsaid;
+    return std::any_of(unsaid.begin(), unsaid.end(),
+                       [&](const std::string& what) { return what.starts_with(key); });
+  };
+  for (const char* trainer : {"torchtitan", "megatron", "deepspeed"}) {
+    INFO(trainer);
+    CHECK(names_moments(trainer, "uint8"));
+    CHECK(names_moments(trainer, "bfloat16") == (std::string_view(trainer) != "megatron"));
+    CHECK_FALSE(names_moments(trainer, "default"));
+  }
+  const Handover h = of("megatron", scenario(k70b, {"optimizer.state_dtype=bfloat16"}));
+  CHECK_THAT(h.text, ContainsSubstring("--exp-avg-dtype bf16"));
+  CHECK_THAT(h.text, ContainsSubstring("--exp-avg-sq-dtype bf16"));
 }
 
 TEST_CASE("DeepSpeed gets a batch that multiplies out, and buckets in elements",
