@@ -31,14 +31,6 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   return broken(pass.name, faults.front());
 }
 
-/// Gives back what lists have taken to grow into: with it a program takes half as much again.
-void trim(Role& role) {
-  role.ops.shrink_to_fit();
-  role.buffers.shrink_to_fit();
-  role.after.shrink_to_fit();
-  role.args.shrink_to_fit();
-}
-
 /// Runs all passes in the order of the table. If `each`, the program is verified after every pass;
 /// otherwise it is not verified here.
 Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_pass, bool each) {
@@ -53,7 +45,6 @@ Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_p
   }
   Program program = std::move(draft.program);
   for (DraftRole& out : draft.roles) {
-    trim(out.role);
     program.roles.push_back(std::move(out.role));
   }
   program.emitted = model_fingerprint(program);
