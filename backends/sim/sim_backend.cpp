@@ -12,17 +12,17 @@ namespace {
 
 /// Adds the spans of one rank, by stream and then in op order, which is the order in which they
 /// begin.
-void add_spans(Trace& trace, Rank rank, const Role& role,
+void add_spans(std::vector<Span>& spans, Rank rank, const Role& role,
                const IndexVector<OpId, sim::OpTiming>& times) {
   std::array<std::size_t, kNumStreams + 1> next{};
   for (const Op& op : role.ops) ++next[to_size(op.stream) + 1];
-  next[0] = trace.spans.size();
+  next[0] = spans.size();
   for (std::size_t s = 1; s < next.size(); ++s) next[s] += next[s - 1];
-  trace.spans.resize(trace.spans.size() + role.ops.size());
+  spans.resize(spans.size() + role.ops.size());
   const IndexVector<OpId, SimTime> begin = sim::begin_times(role, times);
   for (const OpId op : role.ops.ids()) {
     const std::size_t place = next[to_size(role.op(op).stream)]++;
-    trace.spans[place] = {rank, op, 0, begin[op], times[op].active, times[op].end};
+    spans[place] = {rank, op, 0, begin[op], times[op].active, times[op].end};
   }
 }
 
@@ -32,17 +32,20 @@ Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& clu
                                   const RunOptions& options) {
   Result<sim::Timeline> timeline = sim::simulate(program, cluster, what_if_);
   if (!timeline) return timeline.error();
-  RunResult result;
-  Trace& trace = result.trace;
-  trace = make_trace_skeleton(program, std::string(name()));
-  trace.same_as = timeline->same_as;
-  trace.spans.reserve(to_size(timeline->num_ops));
+  std::vector<Span> spans;
+  spans.reserve(to_size(timeline->num_ops));
   for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
     const Rank rank = timeline->ranks[i];
     // The times of a rank go once its spans are there: of many ranks, both need gigabytes.
     const auto times = std::exchange(timeline->times[i], {});
-    add_spans(trace, rank, program.role_of(rank), times);
+    add_spans(spans, rank, program.role_of(rank), times);
   }
+  // What names the ops comes after, so that it can have the memory of the times.
+  RunResult result;
+  Trace& trace = result.trace;
+  trace = make_trace_skeleton(program, std::string(name()));
+  trace.same_as = timeline->same_as;
+  trace.spans = std::move(spans);
   for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
     if (timeline->slowed[i] > SimTime{}) trace.slowed.resize(trace.same_as.size());
   }

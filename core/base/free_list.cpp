@@ -32,7 +32,14 @@ std::int64_t FreeList::allocate(std::int64_t bytes) {
   const Ranges::Place fit = find_fit({0, bytes});
   if (by_bytes_.valid(fit)) {
     const Range range = by_bytes_[fit];
-    change(find_end(range.offset + range.bytes), {range.offset + bytes, range.bytes - bytes});
+    by_bytes_.remove(fit);
+    const Ranges::Place at = find_end(range.offset + range.bytes);
+    if (range.bytes == bytes) {
+      by_offset_.remove(at);
+    } else {
+      const Range rest = by_offset_[at] = {range.offset + bytes, range.bytes - bytes};
+      by_bytes_.insert(find_fit(rest), rest);
+    }
     return range.offset;
   }
   const std::int64_t offset = end_;
@@ -44,7 +51,7 @@ std::int64_t FreeList::allocate(std::int64_t bytes) {
 void FreeList::release(std::int64_t offset, std::int64_t bytes) {
   if (bytes <= 0) return;
   Range range{offset, round_up(bytes, kAlignment)};
-  Ranges::Place at = find_end(offset);
+  const Ranges::Place at = find_end(offset);
   const auto touches = [&] {
     return by_offset_.valid(at) && by_offset_[at].offset <= range.offset + range.bytes;
   };
@@ -61,7 +68,6 @@ void FreeList::release(std::int64_t offset, std::int64_t bytes) {
   }
   const bool last = range.offset + range.bytes == end_;
   if (last) end_ = range.offset;
-  at = find_end(offset);
   if (joined) {
     change(at, last ? Range{} : range);
   } else if (!last) {

@@ -1,5 +1,6 @@
 // IntervalMap: a value for every byte range of [0, 2^63). A new range replaces the ranges that it
-// covers, and splits those of which it covers a part.
+// covers, and splits those of which it covers a part. Most maps have one piece or none, which lies
+// in the map itself.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,10 @@ class IntervalMap {
   template <class Visit>
   void visit(std::int64_t begin, std::int64_t end, Visit&& visit) const {
     if (begin >= end) return;
+    if (!many_) {
+      if (only_.begin < end && begin < only_.end) visit(only_.begin, only_.end, only_.value);
+      return;
+    }
     for (Place at = first_touching(begin); starts_before(at, end); at = pieces_.next(at)) {
       const Piece& piece = pieces_[at];
       visit(piece.begin, piece.end, piece.value);
@@ -29,6 +34,9 @@ class IntervalMap {
   template <class Change>
   void update(std::int64_t begin, std::int64_t end, Change&& change) {
     if (begin >= end) return;
+    if (!many_ && only_.empty()) only_ = {begin, end, T{}};
+    if (!many_ && only_.begin == begin && only_.end == end) return change(only_.value);
+    spread();
     Place at = first_touching(begin);
     if (starts_before(at, begin)) {
       Piece right = pieces_[at];
@@ -56,6 +64,12 @@ class IntervalMap {
 
   /// Makes [begin, end), which is not empty, one piece. Returns its value, for the caller to set.
   T& one_piece(std::int64_t begin, std::int64_t end) {
+    if (!many_ && (only_.empty() || (begin <= only_.begin && only_.end <= end))) {
+      only_.begin = begin;
+      only_.end = end;
+      return only_.value;
+    }
+    spread();
     Place at = first_touching(begin);
     if (starts_before(at, begin)) {
       Piece right = pieces_[at];
@@ -85,11 +99,16 @@ class IntervalMap {
 
   /// Removes the piece that begins at `begin`.
   void erase(std::int64_t begin) {
+    spread();
     const Place at = first_touching(begin);
     if (pieces_.valid(at) && pieces_[at].begin == begin) pieces_.remove(at);
   }
   /// Keeps some of its memory for new pieces.
-  void clear() { pieces_.clear(); }
+  void clear() {
+    only_.begin = only_.end = 0;
+    if (many_) pieces_.clear();
+    many_ = false;
+  }
 
   /// Whether pieces cover all of [begin, end).
   bool covers(std::int64_t begin, std::int64_t end) const {
@@ -104,6 +123,7 @@ class IntervalMap {
   struct Piece {
     std::int64_t begin = 0, end = 0;
     T value{};
+    bool empty() const { return begin == end; }
   };
   using Place = typename SortedChunks<Piece>::Place;
 
@@ -115,6 +135,15 @@ class IntervalMap {
     return pieces_.valid(at) && pieces_[at].begin < end;
   }
 
+  /// Moves the only piece among those of a map that has several.
+  void spread() {
+    if (many_) return;
+    many_ = true;
+    if (!only_.empty()) pieces_.insert({}, std::move(only_));
+  }
+
+  Piece only_;                  // empty: there is none
+  bool many_ = false;           // if so, `pieces_` counts instead
   SortedChunks<Piece> pieces_;  // disjoint
 };
 

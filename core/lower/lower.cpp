@@ -34,14 +34,6 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   return broken(pass.name, faults.front());
 }
 
-/// Gives back what lists have taken to grow into: with it a program takes half as much again.
-void trim(Role& role) {
-  role.ops.shrink_to_fit();
-  role.buffers.shrink_to_fit();
-  role.after.shrink_to_fit();
-  role.args.shrink_to_fit();
-}
-
 /// Whether every pattern of parameters to be frozen means some, and others are left to train.
 Result<void> check_frozen(const ModelSpec& model, const Program& program) {
   const auto& parameters = program.parameters;
@@ -84,7 +76,6 @@ Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_p
   }
   Program program = std::move(draft.program);
   for (DraftRole& out : draft.roles) {
-    trim(out.role);
     program.roles.push_back(std::move(out.role));
   }
   program.emitted = model_fingerprint(program);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <utility>
 
@@ -28,7 +29,7 @@ class BlockingRun {
     index_of_.assign(folding.representative_of.size(), -1);
     for (const Rank rank : folding.representatives) {
       index_of_[rank] = actors_.next();
-      actors_.push_back({rank, {}, {}, {}});
+      actors_.push_back({rank, {}, {}, {}, 0});
       actors_.back().state.assign(program.role_of(rank).ops.size(), State::Waiting);
       actors_.back().waits_for.fill(OpId{});
     }
@@ -65,6 +66,7 @@ class BlockingRun {
     IndexVector<OpId, State> state;
     IndexArray<Stream, std::size_t, kNumStreams> head{};
     IndexArray<Stream, OpId, kNumStreams> waits_for;  // the op that holds up the lane's head
+    std::uint32_t waiting = 0;                        // the lanes that have one, as bits
   };
   struct Meeting {  // one group of ranks
     std::vector<int> actors;
@@ -91,7 +93,8 @@ class BlockingRun {
   }
 
   void find_meetings() {
-    std::map<std::pair<GroupId, int>, std::size_t> known;  // by group and first actor
+    std::map<std::pair<GroupId, int>, std::int32_t> known;  // by group and first actor
+    meeting_of_.assign(actors_.size() * program_.groups.size(), kAlone);
     for (const int a : actors_.ids()) {
       for (const auto& [group, ops] : traffic(a).by_group) {
         std::vector<int> present;
@@ -101,11 +104,20 @@ class BlockingRun {
         }
         std::sort(present.begin(), present.end());
         present.erase(std::unique(present.begin(), present.end()), present.end());
-        const auto [entry, fresh] = known.try_emplace({group, present[0]}, meetings_.size());
+        if (present.size() < 2) continue;
+        const auto [entry, fresh] = known.try_emplace({group, present[0]}, meetings_.next());
         if (fresh) meetings_.push_back({present, IndexVector<Sequence, int>(ops.size(), 0)});
-        meeting_of_[{a, group}] = entry->second;
+        meeting_of_[place(a, group)] = entry->second;
       }
     }
+  }
+
+  /// The meeting of an actor's group; kAlone if one actor stands for all of its ranks.
+  std::int32_t meeting_of(int actor, GroupId group) const {
+    return meeting_of_[place(actor, group)];
+  }
+  std::size_t place(int actor, GroupId group) const {
+    return to_size(actor) * program_.groups.size() + to_size(group);
   }
 
   void advance(int actor, Stream lane) {
@@ -115,10 +127,19 @@ class BlockingRun {
       const OpId id = queue[self.head[lane]];
       if (state(actor, id) == State::Arrived) return;
       const Op& op = role(actor).op(id);
+      const std::uint32_t bit = 1u << static_cast<unsigned>(lane);
+      self.waiting &= ~bit;
       self.waits_for[lane] = unfinished_dependency(actor, op);
-      if (self.waits_for[lane].valid()) return;
-      if (is_collective(op.kind)) return meet(actor, op, id);
-      if (is_p2p(op.kind)) return exchange(actor, op, id);
+      if (self.waits_for[lane].valid()) {
+        self.waiting |= bit;
+        return;
+      }
+      if (is_collective(op.kind)) {
+        const std::int32_t meeting = meeting_of(actor, op.group());
+        if (meeting != kAlone) return meet(actor, op, id, meetings_[meeting]);
+      } else if (is_p2p(op.kind)) {
+        return exchange(actor, op, id);
+      }
       finish(actor, id);
     }
   }
@@ -136,7 +157,8 @@ class BlockingRun {
     Actor& self = actors_[actor];
     state(actor, id) = State::Done;
     ++self.head[lane_of(role(actor).op(id))];
-    for (const Stream lane : Lanes::ids()) {
+    for (std::uint32_t left = self.waiting; left != 0; left &= left - 1) {
+      const auto lane = static_cast<Stream>(std::countr_zero(left));
       if (self.waits_for[lane] == id) ready_.push_back({actor, lane});
     }
   }
@@ -145,9 +167,8 @@ class BlockingRun {
     ready_.push_back({actor, lane_of(role(actor).op(id))});
   }
 
-  void meet(int actor, const Op& op, OpId id) {
+  void meet(int actor, const Op& op, OpId id, Meeting& meeting) {
     state(actor, id) = State::Arrived;
-    Meeting& meeting = meetings_[meeting_of_.at({actor, op.group()})];
     const Sequence sequence = traffic(actor).sequence[id];
     if (++meeting.arrived[sequence] < static_cast<int>(meeting.actors.size())) return;
     for (const int member : meeting.actors) {
@@ -195,7 +216,7 @@ class BlockingRun {
       return {peer, lane_of(role(peer).op(other))};
     }
     const Sequence sequence = traffic(actor).sequence[id];
-    for (const int member : meetings_[meeting_of_.at({actor, op.group()})].actors) {
+    for (const int member : meetings_[meeting_of(actor, op.group())].actors) {
       const OpId other = traffic(member).by_group.at(op.group())[sequence];
       if (state(member, other) == State::Waiting) {
         return {member, lane_of(role(member).op(other))};
@@ -229,8 +250,9 @@ class BlockingRun {
   IndexVector<RoleId, Lanes> lanes_;
   IndexVector<Rank, int> index_of_;  // its place in actors_; -1: not a representative
   IndexVector<int, Actor> actors_;
-  std::vector<Meeting> meetings_;
-  std::map<std::pair<int, GroupId>, std::size_t> meeting_of_;  // by actor and group
+  static constexpr std::int32_t kAlone = -1;
+  IndexVector<std::int32_t, Meeting> meetings_;  // of two actors or more
+  std::vector<std::int32_t> meeting_of_;         // by actor and group (place)
   std::vector<Front> ready_;
 };
 

@@ -55,6 +55,10 @@ class Gradients {
   }
 
  private:
+  /// Which ops on a buffer are followed: all if it holds a gradient, those that change it if it
+  /// holds parameters.
+  enum class Follow : char { Nothing, Changes, All };
+
   Touch whole(BufferId buffer) const {
     return ranges_.part(buffer, 0, role_.buffer(buffer).bytes.v, Access::Read);
   }
@@ -77,10 +81,15 @@ class Gradients {
            op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate || op.moves_memory();
   }
 
-  /// Whether an op touches a gradient that is followed, or parameters. Few ops do.
+  /// Whether an op touches a gradient that is followed, or changes parameters. Few ops do.
   bool matters(const Op& op) const {
     const auto args = role_.args_of(op);
-    return std::any_of(args.begin(), args.end(), [&](BufferId b) { return matters_[b]; });
+    for (std::size_t a = 0; a < args.size(); ++a) {
+      const Follow follow = follow_[args[a]];
+      if (follow == Follow::All) return true;
+      if (follow == Follow::Changes && access(program_, op, a) != Access::Read) return true;
+    }
+    return false;
   }
 
   /// Finds the buffers that are followed: those that an optimizer reads as gradients, and those
@@ -91,8 +100,7 @@ class Gradients {
       updater_functions_.push_back(std::any_of(kernels.begin(), kernels.end(), updates_weights));
     }
     wanted_.assign(role_.buffers.size(), false);
-    matters_.assign(role_.buffers.size(), false);
-    const auto want = [this](BufferId buffer) { wanted_[whole(buffer).root] = true; };
+    const auto want = [this](BufferId buffer) { wanted_[ranges_.root(buffer)] = true; };
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
       const Op& op = role_.ops[i];
       const auto args = role_.args_of(op);
@@ -106,13 +114,14 @@ class Gradients {
         want(args[0]);
       }
     }
-    for (const auto& [root, units] : params_) matters_[root] = true;
-    for (const BufferId id : matters_.ids()) {
-      const BufferId root = whole(id).root;
-      matters_[id] = wanted_[root] || matters_[root];
+    follow_.assign(role_.buffers.size(), Follow::Nothing);
+    for (const auto& [root, units] : params_) follow_[root] = Follow::Changes;
+    for (const BufferId id : follow_.ids()) {
+      const BufferId root = ranges_.root(id);
+      follow_[id] = wanted_[root] ? Follow::All : follow_[root];
     }
   }
-  bool wanted(BufferId buffer) const { return wanted_[whole(buffer).root]; }
+  bool wanted(BufferId buffer) const { return wanted_[ranges_.root(buffer)]; }
 
   void compute(const Op& op) {
     const auto args = role_.args_of(op);
@@ -150,8 +159,9 @@ class Gradients {
   void overwrite(const Op& op, OpId id) {
     const auto args = role_.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
-      const auto units = params_.find(role_.root(args[a]));
-      if (units == params_.end() || access(program_, op, a) == Access::Read) continue;
+      if (access(program_, op, a) == Access::Read) continue;
+      const auto units = params_.find(ranges_.root(args[a]));
+      if (units == params_.end()) continue;
       for (const int u : units->second) writer_[u] = id;
     }
   }
@@ -252,9 +262,9 @@ class Gradients {
   std::map<BufferId, std::vector<int>> by_root_;    // units by root of what is updated
   std::map<BufferId, std::vector<int>> params_;     // units by root of their parameters
   std::map<BufferId, IntervalMap<char>> computed_;  // by root
-  IndexVector<BufferId, bool> wanted_;              // by root
-  IndexVector<BufferId, bool> matters_;  // whether its root is followed or has parameters
-  IndexVector<FunctionId, bool> updater_functions_;  // whether a kernel of it updates weights
+  IndexVector<BufferId, char> wanted_;              // by root
+  IndexVector<BufferId, Follow> follow_;
+  IndexVector<FunctionId, char> updater_functions_;  // whether a kernel of it updates weights
   IndexVector<int, IntervalMap<char>> updates_;      // by unit: bytes of its root
   IndexVector<int, OpId> updater_;                   // by unit: the last op that updated it
   IndexVector<int, OpId> writer_;                    // by unit: last writer of parameters

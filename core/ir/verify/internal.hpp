@@ -2,6 +2,7 @@
 // check_deadlock() and check_meaning() require it of every part before them, too.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class Ranges {
   void touch_all(const Op& op, std::vector<Touch>& touches) const;
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
+  BufferId root(BufferId buffer) const { return places_[buffer].root; }
+  bool is_piece(BufferId buffer) const { return places_[buffer].piece; }
 
  private:
   struct Place {
@@ -106,6 +109,7 @@ void check_gradients(const Program& program, const Role& role, const Ranges& ran
                      Faults& faults);
 
 /// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
-void check_meaning(const Program& program, Faults& faults);
+/// `ranges` are those of the roles, in their order.
+void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults);
 
 }  // namespace lockstep::verification

@@ -11,13 +11,15 @@ std::string at(int layer, Microbatch mb) {
 
 }  // namespace
 
-int& Values::bound_unit(int layer, std::int32_t suffix) {
+Values::Bound& Values::bound_unit(int layer, std::int32_t suffix) {
   const int place = std::max(layer, -1) + 1;  // a function of the user's may name no layer
   if (place >= bound_units_.next()) bound_units_.resize(to_size(place) + 1);
   auto& of_layer = bound_units_[place];
   const auto known = std::find_if(of_layer.begin(), of_layer.end(),
-                                  [&](const auto& bound) { return bound.first == suffix; });
-  return known != of_layer.end() ? known->second : of_layer.emplace_back(suffix, -1).second;
+                                  [&](const Bound& bound) { return bound.suffix == suffix; });
+  if (known != of_layer.end()) return *known;
+  of_layer.push_back({suffix, -1, -1});
+  return of_layer.back();
 }
 
 /// What a function of layer `layer` must find where it reads the formal. Another layer may have
@@ -87,7 +89,8 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
   if (meaning.what != Means::Weights || found.origin != 0) {
     return fault(run, id, "reads " + text(meaning) + " as its parameters " + names_[formal.name]);
   }
-  int& unit = bound_unit(op.layer, formal.suffix);
+  Bound& bound = bound_unit(op.layer, formal.suffix);
+  int& unit = bound.unit;
   if (unit < 0) unit = meaning.id;
   if (unit != meaning.id) {
     return fault(run, id,
@@ -106,7 +109,10 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
                        number(version));
     }
   }
-  if (op.phase == Phase::F) uses_.push_back({unit, op.layer, op.microbatch});
+  if (op.phase == Phase::F && bound.used_by != op.microbatch) {
+    bound.used_by = op.microbatch;
+    uses_.push_back({unit, op.layer, op.microbatch});
+  }
   return true;
 }
 
@@ -115,7 +121,7 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
 void Values::note_weights(const Op& op, const FormalRole& formal, UnitNumber unit) {
   if (op.layer < 0) return;
   if (formal.what == FormalRole::Weights) {
-    int& bound = bound_unit(op.layer, formal.suffix);
+    int& bound = bound_unit(op.layer, formal.suffix).unit;
     if (bound < 0) bound = unit;
   }
   if (op.phase == Phase::F && op.microbatch >= 0) uses_.push_back({unit, op.layer, op.microbatch});
@@ -160,11 +166,11 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   const FunctionRole& function = functions_[op.function()];
   const Function& body = program_.function(op.function());
   const std::size_t count = body.formals.size();
-  contents_.assign(count, {});
+  contents_.resize(count);
   found_.assign(count, 0);
   run.ranges.touch_all(op, touches_);
   for (const BufferId arg : run.role.args_of(op)) {
-    if (!run.role.buffer(arg).piece_of.valid()) continue;
+    if (!run.ranges.is_piece(arg)) continue;
     return fault(run, id,
                  "is given each rank's own piece of a buffer, which no layer computes with");
   }
@@ -213,7 +219,7 @@ bool Values::layer_call(RoleRun& run, OpId id) {
 bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
                        const Summary& summary) {
   const Op& op = run.role.op(id);
-  std::vector<Held> before;
+  std::vector<Held>&before = before_, &after = after_;
   for (const Summary::Term& term : summary.terms) {
     const FormalRole& formal = function.formals[term.formal];
     const auto bits = static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.microbatch));
@@ -226,7 +232,7 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
       run.loss = id;
     } else if (formal.what == FormalRole::Gradient) {
       made.what = Means::Gradient;
-      made.id = bound_unit(op.layer, formal.suffix);
+      made.id = bound_unit(op.layer, formal.suffix).unit;
       if (made.id < 0 && !function.own) {
         return fault(run, id, "adds to a gradient of parameters that its layer does not read");
       }
@@ -238,16 +244,15 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
     const std::int64_t start = touch.begin;
     touch.end = start + term.end;
     touch.begin = start + term.begin;
-    std::vector<Held> after;
+    after.clear();
     if (!term.accumulate) {
       if (term.zeros) made = {Means::Zeros, function.own, -1, -1, -1, 0, {}};
-      after.push_back(
-          {0, touch.end - touch.begin, {made, patterns_.uniform(term.as), -term.begin}});
+      after.push_back({0, touch.end - touch.begin, {made, term.pattern, -term.begin}});
     } else {
       if (!holds(run, touch, before)) return false;
       for (Held part : before) {
         const Meaning& old = part.content.meaning;
-        Content c{made, patterns_.uniform(term.as), -term.begin};
+        Content c{made, term.pattern, -term.begin};
         if (made.what == Means::Statistics) {
           c.meaning.id = old.id;
           const auto& kept = patterns_.at(part.content.pattern).pieces;

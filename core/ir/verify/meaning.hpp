@@ -141,6 +141,7 @@ struct Summary {
     PlacedAs as;
     bool accumulate = false;
     bool zeros = false;
+    PatternId pattern = 0;  // uniform, as `as` says
   };
   std::vector<Term> terms;
 };

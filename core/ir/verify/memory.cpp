@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <utility>
 
 #include "core/base/interval_map.hpp"
 #include "core/ir/lifetimes.hpp"
+#include "core/ir/users.hpp"
 #include "core/ir/verify/internal.hpp"
 
 namespace lockstep::verification {
@@ -20,8 +22,7 @@ void merge(Clock& into, const Clock& from) {
 /// before it on its stream and those in `after`, and no others.
 class HappensBefore {
  public:
-  explicit HappensBefore(const Role& role)
-      : role_(role), sequence_(role.ops.size()), saved_(role.ops.size(), -1) {
+  explicit HappensBefore(const Role& role) : role_(role), saved_(role.ops.size(), -1) {
     constexpr std::int32_t kWanted = -2;
     std::size_t wanted = 0;
     for (const Op& op : role.ops) {
@@ -34,8 +35,8 @@ class HappensBefore {
     clocks_.reserve(wanted);
   }
 
-  /// Makes the clock of the next op. The op itself counts as ended, so that it may touch a buffer
-  /// twice.
+  /// Makes the clock of the next op, which has the op's place on its stream, counted from 1. The op
+  /// itself counts as ended, so that it may touch a buffer twice.
   const Clock& advance(OpId id) {
     const Op& op = role_.op(id);
     const Stream s = op.stream;
@@ -43,8 +44,7 @@ class HappensBefore {
     for (const OpId dependency : role_.after_of(op)) {
       merge(clock, clocks_[saved_[dependency]]);
     }
-    by_stream_[s].push_back(id);
-    const std::int32_t sequence = by_stream_[s].next();
+    const std::int32_t sequence = clock[s] + 1;
     auto& slot = saved_[id];
     if (slot != -1) {
       slot = clocks_.next();
@@ -52,33 +52,31 @@ class HappensBefore {
       clocks_.back()[s] = sequence;
     }
     clock[s] = sequence;
-    sequence_[id] = sequence;
     return clock;
   }
 
-  /// The place of a past op on its stream, counted from 1.
-  std::int32_t sequence(OpId id) const { return sequence_[id]; }
-  OpId op_at(Stream stream, std::int32_t sequence) const {
-    return by_stream_[stream][sequence - 1];
+  /// One of the users that has not ended by `clock`; invalid if all have.
+  OpId first_unordered(const Users& users, const Clock& clock) const {
+    OpId first;
+    users.visit([&](Stream stream, std::int32_t sequence) {
+      if (!first.valid() && sequence > clock[stream]) first = op_at(stream, sequence);
+    });
+    return first;
   }
-  /// An op that has ended by `needed`, but not by `clock`; invalid if there is none.
-  OpId first_unordered(const Clock& needed, const Clock& clock) const {
-    int later = 0;  // first all streams at once, without a branch for each
-    for (std::size_t s = 0; s < needed.size(); ++s) later |= needed[s] > clock[s] ? 1 : 0;
-    if (later == 0) return {};
-    for (const Stream s : Clock::ids()) {
-      if (needed[s] > clock[s]) return op_at(s, needed[s]);
+
+ private:
+  /// The op at a place of a stream. It is looked for, because only messages ask.
+  OpId op_at(Stream stream, std::int32_t sequence) const {
+    for (const OpId id : role_.ops.ids()) {
+      if (role_.op(id).stream == stream && --sequence == 0) return id;
     }
     return {};
   }
 
- private:
   const Role& role_;
-  IndexVector<OpId, std::int32_t> sequence_;
   IndexVector<OpId, std::int32_t> saved_;  // index into clocks_; -1: no op waits for it
   IndexVector<std::int32_t, Clock> clocks_;
   IndexArray<Stream, Clock, kNumStreams> tails_{};
-  IndexArray<Stream, IndexVector<std::int32_t, OpId>, kNumStreams> by_stream_;
 };
 
 /// What happened last to a byte range of a root buffer.
@@ -86,7 +84,7 @@ struct History {
   OpId write;  // the last one; invalid if there was none in this step
   Stream stream = Stream::Compute;
   std::int32_t sequence = 0;  // of the write on its stream
-  Clock reads{};              // those since that write
+  Users reads;                // since that write
   bool written_before(const Clock& clock) const { return sequence <= clock[stream]; }
 };
 
@@ -118,26 +116,45 @@ class Memory {
   }
 
  private:
+  /// What is known of a root buffer, from its first op to its last.
+  struct Life {
+    Users needed;                  // the ops that used its bytes of the arena before it
+    Users used;                    // the ops that used it
+    bool placed = false;           // it has its bytes of the arena for itself
+    OpId first, last;              // of the buffer, which is at hand here
+    IntervalMap<History> history;  // from its first byte
+    bool persistent() const { return !first.valid(); }
+  };
+
   void place_persistent() {
     for (const BufferId id : role_.buffers.ids()) {
-      Clock none{};
+      Users none;
       if (role_.buffer(id).persistent()) occupy(id, none);
     }
   }
 
   /// Gives a buffer its bytes of the arena, and notes which ops have used them. If another living
   /// buffer holds some of them, adds a fault and returns false.
-  bool occupy(BufferId id, Clock& used) {
+  bool occupy(BufferId id, Users& used) {
     const Buffer& buffer = role_.buffer(id);
     auto& arena = arena_[buffer.on_host];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     BufferId other;
-    arena.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, const Tenancy& tenancy) {
-      if (tenancy.holder.valid()) other = tenancy.holder;
-      merge(used, tenancy.used);
+    PastUsers::Place added = -1;
+    arena.update(buffer.offset, end, [&](Tenancy& tenancy) {
+      if (tenancy.last != added) past_.add_to(used, tenancy.last);
+      added = tenancy.last;
+      if (tenancy.holder.valid()) {
+        other = tenancy.holder;
+      } else {
+        tenancy.holder = id;
+      }
     });
     if (other.valid()) {
-      used = {};
+      used.clear();
+      arena.update(buffer.offset, end, [id](Tenancy& tenancy) {
+        if (tenancy.holder == id) tenancy.holder = {};
+      });
       const std::string when =
           buffer.persistent() ? " for the whole step" : " at %" + std::to_string(buffer.first.v);
       std::string message = "rank " + std::to_string(role_.ranks.front()) + ": buffers " +
@@ -150,7 +167,6 @@ class Memory {
       faults_.add(std::move(message));
       return false;
     }
-    arena.update(buffer.offset, end, [id](Tenancy& tenancy) { tenancy.holder = id; });
     return true;
   }
 
@@ -164,78 +180,80 @@ class Memory {
     auto& arena = arena_[buffer.on_host];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     Life& life = life_of(id);
-    Clock used = life.needed;
-    merge(used, life.used);
-    const bool touched = life.used != Clock{};
+    const bool touched = !life.used.none();
+    // Those who used the bytes before it need not be remembered: who has waited for its users has
+    // waited for all that they have waited for.
+    const PastUsers::Place last = past_.keep(life.used);
     if (life.placed && touched) {
-      arena.assign(buffer.offset, end, {BufferId{}, used});
+      arena.assign(buffer.offset, end, {BufferId{}, last});
     } else {  // if no op touched the buffer, those who used its bytes before it are still the last
       arena.update(buffer.offset, end, [&](Tenancy& tenancy) {
-        if (touched) tenancy.used = used;
+        if (touched) tenancy.last = last;
         if (tenancy.holder == id) tenancy.holder = {};
       });
     }
     life.history.clear();
-    life.needed = life.used = {};
+    life.needed.clear();
+    life.used.clear();
     life.placed = false;
-    life.waited = 0;
     unused_.push_back(std::exchange(life_of_[id], -1));
   }
 
   void touch_all(OpId id, const Clock& clock) {
     const Op& op = role_.op(id);
     ranges_.touch_all(op, touches_);
-    for (const Touch& touch : touches_) enter(id, touch, clock);
-    for (const Touch& touch : touches_) {
-      if (touch.access != Access::Write) read(id, touch, clock);
+    used_.resize(touches_.size());
+    for (std::size_t t = 0; t < touches_.size(); ++t) {
+      used_[t] = &life_of(touches_[t].root);
+      if (!used_[t]->persistent()) enter(*used_[t], id, touches_[t], clock);
     }
-    for (const Touch& touch : touches_) {
-      if (touch.access != Access::Read) write(id, touch, clock);
+    for (std::size_t t = 0; t < touches_.size(); ++t) {
+      if (touches_[t].access != Access::Write) read(*used_[t], id, touches_[t], clock);
+    }
+    for (std::size_t t = 0; t < touches_.size(); ++t) {
+      if (touches_[t].access != Access::Read) write(*used_[t], id, touches_[t], clock);
     }
   }
 
   // Checks that the op uses a buffer within its lifetime, and after every op that used the same
   // bytes of the arena before it.
-  void enter(OpId id, const Touch& touch, const Clock& clock) {
-    Life& life = life_of(touch.root);
-    if (life.persistent()) return;
-    if (id < life.first || life.last < id) {
-      faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
-                  (id < life.first ? " before it is allocated, at %" + std::to_string(life.first.v)
-                                   : " after it is freed: use after free; its last op is %" +
-                                         std::to_string(life.last.v) + " " +
-                                         describe(program_, role_, life.last)));
-      return;
-    }
+  void enter(Life& life, OpId id, const Touch& touch, const Clock& clock) {
     const Stream s = role_.op(id).stream;
+    if (id < life.first || life.last < id) return add_use_outside_life(life, id, touch);
     // What one op of a stream has waited for, those behind it need not be asked about.
-    const auto bit = 1u << static_cast<unsigned>(s);
-    const bool known = (life.waited & bit) != 0;
-    const OpId earlier = known ? OpId{} : order_.first_unordered(life.needed, clock);
-    if (!earlier.valid()) {
-      life.waited |= bit;
-    } else {
-      faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
-                  ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
-                  " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
+    if (!life.used.on(s)) {
+      const OpId earlier = order_.first_unordered(life.needed, clock);
+      if (earlier.valid()) add_overlap(id, touch, earlier);
     }
-    life.used[s] = std::max(life.used[s], order_.sequence(id));
+    life.used.add(s, clock[s]);
   }
 
-  void read(OpId id, const Touch& touch, const Clock& clock) {
-    Life& life = life_of(touch.root);
-    auto& history = life.history;
+  void add_use_outside_life(const Life& life, OpId id, const Touch& touch) {
+    faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
+                (id < life.first ? " before it is allocated, at %" + std::to_string(life.first.v)
+                                 : " after it is freed: use after free; its last op is %" +
+                                       std::to_string(life.last.v) + " " +
+                                       describe(program_, role_, life.last)));
+  }
+
+  void add_overlap(OpId id, const Touch& touch, OpId earlier) {
+    faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, touch.root) +
+                ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
+                " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
+  }
+
+  void read(Life& life, OpId id, const Touch& touch, const Clock& clock) {
     const Stream s = role_.op(id).stream;
     const bool persistent = life.persistent();
     bool unwritten = false;
     OpId unordered;
-    history.update(touch.begin, touch.end, [&](History& piece) {
+    life.history.update(touch.begin, touch.end, [&](History& piece) {
       if (!piece.write.valid()) {
         unwritten = !persistent;
       } else if (!piece.written_before(clock)) {
         unordered = piece.write;
       }
-      piece.reads[s] = order_.sequence(id);
+      piece.reads.add(s, clock[s]);
     });
     if (unwritten) {
       faults_.add(op_at(program_, role_, id) + " reads " +
@@ -245,22 +263,22 @@ class Memory {
     if (unordered.valid()) add_race(id, "reads", touch, unordered, "writes");
   }
 
-  void write(OpId id, const Touch& touch, const Clock& clock) {
-    auto& history = life_of(touch.root).history;
+  void write(Life& life, OpId id, const Touch& touch, const Clock& clock) {
+    if (touch.begin >= touch.end) return;
     OpId reader, writer;
-    history.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const History& piece) {
-      if (!piece.written_before(clock)) writer = piece.write;
-      const OpId read = order_.first_unordered(piece.reads, clock);
-      if (read.valid()) reader = read;
-    });
+    life.history.visit(touch.begin, touch.end,
+                       [&](std::int64_t, std::int64_t, const History& piece) {
+                         if (!piece.written_before(clock)) writer = piece.write;
+                         const OpId read = order_.first_unordered(piece.reads, clock);
+                         if (read.valid()) reader = read;
+                       });
     if (writer.valid()) add_race(id, "writes", touch, writer, "writes");
     if (reader.valid()) add_race(id, "writes", touch, reader, "reads");
-    if (touch.begin >= touch.end) return;
-    History& piece = history.one_piece(touch.begin, touch.end);
+    History& piece = life.history.one_piece(touch.begin, touch.end);
     piece.write = id;
     piece.stream = role_.op(id).stream;
-    piece.sequence = order_.sequence(id);
-    piece.reads = {};
+    piece.sequence = clock[piece.stream];
+    piece.reads.clear();
   }
 
   static std::string bytes_of(const Touch& touch) {
@@ -277,34 +295,25 @@ class Memory {
                 std::string(other_does) + " it: a race");
   }
 
-  /// What is known of a root buffer, from its first op to its last.
-  struct Life {
-    Clock needed{};                // the ops that used its bytes of the arena before it
-    Clock used{};                  // the ops that used it
-    bool placed = false;           // it has its bytes of the arena for itself
-    std::uint32_t waited = 0;      // the streams that have waited for the ops in `needed`, as bits
-    OpId first, last;              // of the buffer, which is at hand here
-    IntervalMap<History> history;  // from its first byte
-    bool persistent() const { return !first.valid(); }
-  };
   Life& life_of(BufferId root) {
-    std::int32_t& life = life_of_[root];
-    if (life < 0 && unused_.empty()) {
-      unused_.push_back(lives_.next());
+    const std::int32_t life = life_of_[root];
+    return lives_[to_size(life >= 0 ? life : new_life(root))];
+  }
+  std::int32_t new_life(BufferId root) {
+    if (unused_.empty()) {
+      unused_.push_back(static_cast<std::int32_t>(lives_.size()));
       lives_.emplace_back();
     }
-    if (life < 0) {
-      life = unused_.back();
-      unused_.pop_back();
-      lives_[life].first = role_.buffer(root).first;
-      lives_[life].last = role_.buffer(root).last;
-    }
-    return lives_[life];
+    const std::int32_t life = unused_.back();
+    unused_.pop_back();
+    lives_[to_size(life)].first = role_.buffer(root).first;
+    lives_[to_size(life)].last = role_.buffer(root).last;
+    return life_of_[root] = life;
   }
   /// Who has bytes of an arena.
   struct Tenancy {
-    BufferId holder;  // the buffer that lives there; invalid if none does
-    Clock used{};     // the ops that have used them before
+    BufferId holder;             // the buffer that lives there; invalid if none does
+    PastUsers::Place last = -1;  // who used them in the last life that has ended
   };
 
   const Program& program_;
@@ -312,13 +321,15 @@ class Memory {
   Faults& faults_;
   const Ranges& ranges_;
   HappensBefore order_;
-  IndexVector<std::int32_t, Life> lives_;  // of few buffers at a time, so that they stay in a cache
-  IndexVector<BufferId, std::int32_t> life_of_;    // by root; -1: it does not live
-  std::vector<std::int32_t> unused_;               // lives that are over
-  std::array<IntervalMap<Tenancy>, 2> arena_;      // of the device, and of the host
+  std::deque<Life> lives_;  // of few buffers at a time, so that they stay in a cache
+  IndexVector<BufferId, std::int32_t> life_of_;  // by root; -1: it does not live
+  std::vector<std::int32_t> unused_;             // lives that are over
+  std::array<IntervalMap<Tenancy>, 2> arena_;    // of the device, and of the host
+  PastUsers past_;
   const std::vector<BufferId> begins_, finishes_;  // temporary roots by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
-  std::vector<Touch> touches_;
+  std::vector<Touch> touches_;  // of the op at hand
+  std::vector<Life*> used_;     // likewise
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ class RoleCheck {
           continue;
         }
         check_membership(id, buffer.piece_of);
-        const std::int64_t n = group_size(program_.mesh, program_.group(buffer.piece_of));
+        const std::int64_t n = size_of_group(buffer.piece_of);
         if (__builtin_mul_overflow(bytes, n, &bytes)) bytes = limit + 1;
       }
       std::int64_t end = 0;
@@ -90,6 +90,14 @@ class RoleCheck {
     return known = first == role_.ranks.end() ? -1 : *first;
   }
 
+  /// How many ranks a group has. It is found once for each group, because collectives are many.
+  int size_of_group(GroupId group) {
+    if (group_sizes_.empty()) group_sizes_.assign(program_.groups.size(), 0);
+    int& size = group_sizes_[group];
+    if (size == 0) size = group_size(program_.mesh, program_.group(group));
+    return size;
+  }
+
   // Follows each chain of parents once. A chain that meets itself is a cycle.
   void check_view_cycles() {
     IndexVector<BufferId, BufferId> visited_from(role_.buffers.size());
@@ -109,8 +117,9 @@ class RoleCheck {
     for (const OpId id : role_.ops.ids()) {
       if (faults_.full()) return;
       const Op& op = role_.op(id);
-      const std::string_view kind = to_string(op.kind);
-      const auto name = [&] { return rank_name() + "%" + number(id.v) + " " + std::string(kind); };
+      const auto name = [&] {
+        return rank_name() + "%" + number(id.v) + " " + std::string(to_string(op.kind));
+      };
       bool target = true;
       if (op.kind == OpKind::Call) {
         target = in_table(op.target, program_.functions);
@@ -186,9 +195,10 @@ class RoleCheck {
   /// Checks that an op can reach its buffers. Calls on the host's stream need them in host memory,
   /// copies between the two memories need one in each, and all other ops need them on the device.
   void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
+    const bool moves = op.moves_memory();
+    const bool on_host = op.kind == OpKind::Call && op.stream == Stream::Host;
     for (std::size_t k = 0; k < args.size(); ++k) {
-      const bool wanted = op.moves_memory() ? (op.kind == OpKind::HostToDevice) == (k == 0)
-                                            : op.kind == OpKind::Call && op.stream == Stream::Host;
+      const bool wanted = moves ? (op.kind == OpKind::HostToDevice) == (k == 0) : on_host;
       if (role_.buffer(args[k]).on_host == wanted) continue;
       faults_.add(op_at(program_, role_, id) + " (stream " + std::string(to_string(op.stream)) +
                   ") cannot reach " + buffer_name(program_, role_, args[k]) + " in " +
@@ -202,7 +212,7 @@ class RoleCheck {
                   " but writes " + std::string(to_string(destination.dtype)));
     }
     const bool whole = op.moves_memory() || op.kind == OpKind::Rotate;
-    const std::int64_t n = whole ? 1 : group_size(program_.mesh, program_.group(op.group()));
+    const std::int64_t n = whole ? 1 : size_of_group(op.group());
     const std::int64_t from = source.bytes.v;
     const std::int64_t to = destination.bytes.v;
     const bool fits = op.kind == OpKind::AllGather       ? to % n == 0 && to / n == from
@@ -343,8 +353,9 @@ class RoleCheck {
   const Program& program_;
   const Role& role_;
   Faults& faults_;
-  IndexVector<GroupId, Rank> outside_;    // what outside() has found
-  IndexVector<int, Rank> rank_of_stage_;  // by coordinate along "pp": a rank of the role, or -1
+  IndexVector<GroupId, Rank> outside_;     // what outside() has found
+  IndexVector<GroupId, int> group_sizes_;  // those that are known; 0: not yet
+  IndexVector<int, Rank> rank_of_stage_;   // by coordinate along "pp": a rank of the role, or -1
 };
 
 }  // namespace

@@ -16,10 +16,10 @@ using UnitNumber = std::int32_t;  // of the units of all roles, by their names
 
 /// What is known of one role while its ops are followed.
 struct RoleRun {
-  RoleRun(const Program& program, const Role& r);
+  RoleRun(const Program& program, const Role& r, const Ranges& its_ranges);
   const Role& role;
   Rank rank;
-  Ranges ranges;
+  const Ranges& ranges;
   OpId next{0};  // the op that comes next
   Stage stages = 0;
   Microbatch microbatches = 0;

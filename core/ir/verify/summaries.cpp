@@ -92,6 +92,7 @@ class Evaluation {
       summary_.after.push_back(adds_[f] ? 0 : patterns.intern(std::move(pattern)));
     }
     join_terms();
+    for (Summary::Term& term : summary_.terms) term.pattern = patterns.uniform(term.as);
     return std::move(summary_);
   }
 

@@ -59,13 +59,16 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
-  const auto [known, fresh] = moved_.try_emplace(
-      {held.content.pattern, op.kind, op.group(), dtype, flat, what == Means::Zeros}, 0);
-  if (!fresh) {
-    held.content.pattern = known->second;
-    return true;
+  const PatternId before = held.content.pattern;
+  const bool zeros = what == Means::Zeros;
+  for (const Moved& known : moved_[op.group()]) {
+    if (known.before == before && known.kind == op.kind && known.dtype == dtype &&
+        known.flat == flat && known.zeros == zeros) {
+      held.content.pattern = known.after;
+      return true;
+    }
   }
-  Pattern after = patterns_.at(held.content.pattern);
+  Pattern after = patterns_.at(before);
   for (Pattern::Piece& piece : after.pieces) {
     if (adds && what != Means::Zeros && piece.as.dtype != dtype) {
       return fault(run, id,
@@ -76,19 +79,20 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
     for (const int axis : axes_) {
       if (std::find(group.dims.begin(), group.dims.end(), axis) == group.dims.end()) continue;
       if (joined && axis == pp) continue;
-      const Along before = piece.as.placement.along(axis);
+      const Along placed = piece.as.placement.along(axis);
       const std::optional<Along> along =
-          along_after(op.kind, before, program_.mesh.dims[axis].size, flat);
+          along_after(op.kind, placed, program_.mesh.dims[axis].size, flat);
       if (!along) {
         return fault(run, id,
-                     text(held.content.meaning) + " is " + std::string(to_string(before)) +
+                     text(held.content.meaning) + " is " + std::string(to_string(placed)) +
                          " along " + program_.mesh.dims[axis].name + ", which " +
                          std::string(to_string(op.kind)) + " does not take");
       }
       piece.as.placement.set(axis, *along);
     }
   }
-  held.content.pattern = known->second = patterns_.intern(std::move(after));
+  held.content.pattern = patterns_.intern(std::move(after));
+  moved_[op.group()].push_back({before, op.kind, dtype, flat, zeros, held.content.pattern});
   return true;
 }
 
@@ -119,7 +123,7 @@ bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
 bool Values::collective(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
   const Group& group = program_.group(op.group());
-  std::vector<Held> held;
+  std::vector<Held>& held = parts_;
   if (op.kind == OpKind::Broadcast) {
     const std::set<RoleId> roles = roles_of(run, group);
     if (roles.size() > 1) return broadcast(run, id, group, roles);
@@ -152,7 +156,7 @@ bool Values::collective(RoleRun& run, OpId id) {
                    "communicates parts of several tensors, " + text(held.front().content.meaning) +
                        " among them");
     }
-    held = {{0, held.back().end, *all}};
+    held.assign(1, {0, held.back().end, *all});
   }
   for (Held& part : held) {
     if (part.content.meaning.what == Means::Tensor && !exchange_name(run, id, part.content.meaning))

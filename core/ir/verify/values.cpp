@@ -8,10 +8,10 @@
 
 namespace lockstep::verification {
 
-RoleRun::RoleRun(const Program& program, const Role& r)
+RoleRun::RoleRun(const Program& program, const Role& r, const Ranges& its_ranges)
     : role(r),
       rank(r.ranks.front()),
-      ranges(program, r),
+      ranges(its_ranges),
       content_of_(r.buffers.size(), nullptr),
       finishes_(temporaries_by(&Buffer::last, r)) {
   for (const Op& op : r.ops) {
@@ -71,8 +71,9 @@ void Values::read_layers(RoleRun& run) {
   }
 }
 
-Values::Values(const Program& program, Faults& faults)
+Values::Values(const Program& program, const std::deque<Ranges>& ranges, Faults& faults)
     : program_(program),
+      ranges_(ranges),
       faults_(faults),
       axes_(spread_axes(program)),
       summaries_(program, patterns_) {
@@ -88,6 +89,7 @@ Values::Values(const Program& program, Faults& faults)
     }
   }
   whole_units_.assign(unit_names_.size(), 0);
+  moved_.resize(program.groups.size());
 }
 
 std::int32_t Values::name(std::string_view text) {
@@ -475,7 +477,7 @@ void Values::check() {
   if (all_units_.count == 0) return;  // the program trains nothing
   runs_.reserve(program_.roles.size());
   for (const Role& role : program_.roles) {
-    RoleRun& run = runs_.emplace_back(program_, role);
+    RoleRun& run = runs_.emplace_back(program_, role, ranges_[runs_.size()]);
     read_layers(run);
     place_units(run);
   }
@@ -483,6 +485,8 @@ void Values::check() {
   if (!failed_) finish();
 }
 
-void check_meaning(const Program& program, Faults& faults) { Values(program, faults).check(); }
+void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults) {
+  Values(program, ranges, faults).check();
+}
 
 }  // namespace lockstep::verification

@@ -3,6 +3,7 @@
 // collective with other roles.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,7 +20,8 @@ namespace lockstep::verification {
 
 class Values {
  public:
-  Values(const Program& program, Faults& faults);
+  /// `ranges` are those of the roles.
+  Values(const Program& program, const std::deque<Ranges>& ranges, Faults& faults);
   void check();
 
  private:
@@ -72,7 +74,12 @@ class Values {
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
   bool add_terms(RoleRun& run, OpId id, const FunctionRole& function, const Summary& summary);
   Meaning expected(const FormalRole& formal, int layer, Microbatch mb) const;
-  int& bound_unit(int layer, std::int32_t suffix);
+  struct Bound {  // a name by which a layer's functions read a unit
+    std::int32_t suffix;
+    int unit;            // -1: none so far
+    Microbatch used_by;  // the last one whose forward pass has read it by this name; -1: none
+  };
+  Bound& bound_unit(int layer, std::int32_t suffix);
 
   // update_calls.cpp: copies, sums, norms and optimizers, each a function of one kernel
   static bool is_update(const Function& function);
@@ -106,6 +113,7 @@ class Values {
   static constexpr std::int32_t kOutput = 0, kInputGradient = 1;  // of names "y" and "dx"
 
   const Program& program_;
+  const std::deque<Ranges>& ranges_;
   Faults& faults_;
   const std::vector<int> axes_;
   Patterns patterns_;
@@ -119,18 +127,25 @@ class Values {
   IndexVector<std::int32_t, std::int32_t> labels_;  // numbers of Program::names
   using ByPhase = IndexArray<Phase, int, 7>;
   IndexVector<std::int32_t, ByPhase> segment_counts_;  // by kind of layer
-  /// By layer + 1: its suffixes, with the unit that its functions read by each; -1: none so far.
-  IndexVector<int, std::vector<std::pair<std::int32_t, int>>> bound_units_;
+  IndexVector<int, std::vector<Bound>> bound_units_;   // by layer + 1
   IndexVector<UnitNumber, PatternId> whole_units_;  // of their parameters, as a function reads them
+  std::vector<Held> before_, after_, parts_;        // of the op at hand
   // These three are of the call at hand, by formal.
   IndexVector<int, Touch> touches_;
   std::vector<Content> contents_;
   std::vector<PatternId> found_;
   bool failed_ = false;
 
-  /// What a collective over a group makes of a pattern. The two flags say whether the values are a
-  /// unit's, and whether they are zeros.
-  std::map<std::tuple<PatternId, OpKind, GroupId, DType, bool, bool>, PatternId> moved_;
+  /// What a collective makes of a pattern.
+  struct Moved {
+    PatternId before;
+    OpKind kind;
+    DType dtype;
+    bool flat;   // the values are a unit's
+    bool zeros;  // they are zeros
+    PatternId after;
+  };
+  IndexVector<GroupId, std::vector<Moved>> moved_;  // those that are known
 
   struct Use {  // a unit that a layer's forward pass reads
     UnitNumber unit;

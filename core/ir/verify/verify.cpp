@@ -107,12 +107,13 @@ std::vector<Error> verify(const Program& program) {
   const verification::Traffic traffic = verification::traffic_of(program);
   verification::check_matching(program, folding, traffic, faults);
   if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
+  std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) {
-    const verification::Ranges ranges(program, role);
-    verification::check_memory(program, role, ranges, faults);
-    verification::check_gradients(program, role, ranges, faults);
+    ranges.emplace_back(program, role);
+    verification::check_memory(program, role, ranges.back(), faults);
+    verification::check_gradients(program, role, ranges.back(), faults);
   }
-  if (faults.none()) verification::check_meaning(program, faults);
+  if (faults.none()) verification::check_meaning(program, ranges, faults);
   return faults.take();
 }
 

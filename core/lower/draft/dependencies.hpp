@@ -18,37 +18,38 @@ class Dependencies {
  public:
   explicit Dependencies(Role& role) : role_(role) {
     clocks_.resize(role.ops.size());
-    last_on_stream_.fill(-1);
+    for (Clock& clock : tails_) clock.fill(-1);
     begins_.reserve(role.ops.size() + 1);
   }
 
   void begin(OpId op) {
     op_ = op;
+    stream_ = role_.op(op).stream;
     wanted_.clear();
-    for (OpId earlier : role_.after_of(role_.op(op))) wanted_.push_back(earlier);
+    for (OpId earlier : role_.after_of(role_.op(op))) add(earlier);
   }
   void add(OpId earlier) {
-    if (earlier != op_) wanted_.push_back(earlier);
+    const Stream theirs =
+        role_.op(earlier).stream;  // an op of the same stream is waited for anyway
+    if (theirs != stream_ && tails_[stream_][theirs] < earlier.v) wanted_.push_back(earlier);
   }
   /// Keeps those waits of the op that nothing else implies.
   void end() {
-    const Stream stream = role_.op(op_).stream;
-    const OpId last{last_on_stream_[stream]};
-    Clock clock = last.valid() ? clocks_[last] : Clock{};
-    if (!last.valid()) clock.fill(-1);
+    Clock& clock = tails_[stream_];
     begins_.push_back(static_cast<std::uint32_t>(after_.size()));
     // The newest wait comes first, because those that it implies are not needed.
-    std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
+    if (wanted_.size() > 1) std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
     for (const OpId earlier : wanted_) {
       if (clock[role_.op(earlier).stream] >= earlier.v) continue;
       after_.push_back(earlier);
       const Clock& theirs = clocks_[earlier];
       for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], theirs[s]);
     }
-    std::sort(after_.begin() + begins_.back(), after_.end());
-    clocks_[op_] = clock;
-    clocks_[op_][stream] = op_.v;
-    last_on_stream_[stream] = op_.v;
+    if (after_.size() > begins_.back() + 1)
+      std::sort(after_.begin() + begins_.back(), after_.end());
+    clocks_[op_] = clock;  // before one place of it changes, for which the copy would wait
+    clocks_[op_][stream_] = op_.v;
+    clock[stream_] = op_.v;
   }
   void store() {
     begins_.push_back(static_cast<std::uint32_t>(after_.size()));
@@ -56,7 +57,7 @@ class Dependencies {
       role_.ops[i].after_begin = begins_[i];
       role_.ops[i].after_count = static_cast<std::uint8_t>(begins_[i + 1] - begins_[i]);
     }
-    role_.after = std::move(after_);
+    role_.after = std::vector<OpId>(after_.begin(), after_.end());  // without room to grow
   }
 
  private:
@@ -66,9 +67,10 @@ class Dependencies {
 
   Role& role_;
   OpId op_;
+  Stream stream_{};  // of the op
   std::vector<OpId> wanted_;
   IndexVector<OpId, Clock> clocks_;
-  Clock last_on_stream_;
+  IndexArray<Stream, Clock, kNumStreams> tails_;  // of the newest op of each stream
   std::vector<OpId> after_;
   std::vector<std::uint32_t> begins_;
 };

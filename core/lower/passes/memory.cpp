@@ -19,6 +19,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/base/interval_map.hpp"
 #include "core/ir/lifetimes.hpp"
+#include "core/ir/users.hpp"
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/draft/exchange.hpp"
 #include "core/lower/passes/passes.hpp"
@@ -33,10 +34,6 @@ constexpr ByStream no_ops() {
   ByStream none{};
   none.fill(-1);
   return none;
-}
-
-void join(ByStream& newest, const ByStream& others) {
-  for (std::size_t s = 0; s < newest.size(); ++s) newest[s] = std::max(newest[s], others[s]);
 }
 
 class ArenaPlanner {
@@ -60,11 +57,15 @@ class ArenaPlanner {
     Dependencies dependencies(role_);
     for (const OpId id : role_.ops.ids()) {
       dependencies.begin(id);
-      for (const BufferId root : roots_of(role_.op(id))) {
+      const Op& op = role_.op(id);
+      for (const BufferId root : roots_of(op)) {
         if (stay_of_[root] == kPersistent) continue;
         Stay& stay = stay_of(root);
-        stay.users[role_.op(id).stream] = id.v;
-        wait_for_old_tenants(id, stay, dependencies);
+        // The first op of each stream waits; later ops of the stream come after it.
+        if (!stay.users.on(op.stream)) {
+          stay.tenants.visit([&](Stream, std::int32_t tenant) { dependencies.add({tenant}); });
+        }
+        stay.users.add(op.stream, id.v);
       }
       for (; next_expiry_ < expiries_.size() && role_.buffer(expiries_[next_expiry_]).last == id;
            ++next_expiry_) {
@@ -82,9 +83,8 @@ class ArenaPlanner {
 
   /// What a buffer does in the arena, from its first op to its last.
   struct Stay {
-    ByStream users = no_ops();    // the ops that have used it
-    ByStream tenants = no_ops();  // the last ops that used its bytes before it
-    std::uint32_t waited = 0;     // the streams that wait for those, as bits
+    Users users;    // the ops that have used it
+    Users tenants;  // the last ops that used its bytes before it
   };
 
   FreeList& arena(const Buffer& buffer) { return arenas_[buffer.on_host]; }
@@ -158,24 +158,18 @@ class ArenaPlanner {
     }
     stay = unused_.back();
     unused_.pop_back();
-    stays_[stay] = {};
+    Stay& begun = stays_[stay];
+    begun.users.clear();
+    begun.tenants.clear();
     Buffer& buffer = role_.buffers[root];
     buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+    PastUsers::Place added = -1;
     freed_[buffer.on_host].visit(buffer.offset, end_of(buffer),
-                                 [&](std::int64_t, std::int64_t, const ByStream& users) {
-                                   join(stays_[stay].tenants, users);
+                                 [&](std::int64_t, std::int64_t, PastUsers::Place users) {
+                                   if (users != added) past_.add_to(begun.tenants, users);
+                                   added = users;
                                  });
-    return stays_[stay];
-  }
-
-  /// Makes the first op of each stream wait; later ops of the stream come after it.
-  void wait_for_old_tenants(OpId id, Stay& stay, Dependencies& dependencies) {
-    const auto stream = 1u << static_cast<unsigned>(role_.op(id).stream);
-    if ((stay.waited & stream) != 0) return;
-    stay.waited |= stream;
-    for (const std::int32_t op : stay.tenants) {
-      if (op >= 0) dependencies.add({op});
-    }
+    return begun;
   }
 
   void give_back(BufferId id) {
@@ -183,7 +177,7 @@ class ArenaPlanner {
     const std::int32_t stay = std::exchange(stay_of_[id], kNone);
     unused_.push_back(stay);
     arena(buffer).release(buffer.offset, buffer.bytes.v);
-    freed_[buffer.on_host].assign(buffer.offset, end_of(buffer), stays_[stay].users);
+    freed_[buffer.on_host].assign(buffer.offset, end_of(buffer), past_.keep(stays_[stay].users));
   }
 
   static std::int64_t end_of(const Buffer& buffer) {
@@ -203,7 +197,8 @@ class ArenaPlanner {
   std::size_t next_expiry_ = 0;
   /// The last users of freed bytes, in each arena. Where a buffer has taken them over, they stand
   /// until it is given back, and nobody asks.
-  std::array<IntervalMap<ByStream>, 2> freed_;
+  std::array<IntervalMap<PastUsers::Place>, 2> freed_;
+  PastUsers past_;
 };
 
 }  // namespace

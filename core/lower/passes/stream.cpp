@@ -52,22 +52,37 @@ class Touches {
   std::int32_t unused_ = -1;  // the first of those that are forgotten
 };
 
+/// The bytes of its root buffer that a buffer is, or all pieces of it together.
+struct Place {
+  BufferId root;
+  std::int64_t begin = 0, end = 0;
+};
+
+IndexVector<BufferId, Place> places_of(const Program& program, const Role& role) {
+  IndexVector<BufferId, Place> places(role.buffers.size());
+  for (const BufferId id : places.ids()) {
+    Place& place = places[id];
+    place.root = id;
+    for (; role.buffer(place.root).parent.valid(); place.root = role.buffer(place.root).parent) {
+      place.begin += role.buffer(place.root).offset;
+    }
+    place.end = place.begin + span_of(program, role.buffer(id)).v;
+  }
+  return places;
+}
+
 void order(const Program& program, Role& role) {
   Dependencies dependencies(role);
   Touches touches(role.buffers.size());
+  const IndexVector<BufferId, Place> places = places_of(program, role);
   for (const OpId id : role.ops.ids()) {
     const Op& op = role.op(id);
     dependencies.begin(id);
     const auto args = role.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
       const bool writes = access(program, op, a) != Access::Read;
-      BufferId root = args[a];
-      std::int64_t begin = 0;
-      for (; role.buffer(root).parent.valid(); root = role.buffer(root).parent) {
-        begin += role.buffer(root).offset;
-      }
-      const std::int64_t end = begin + span_of(program, role.buffer(args[a])).v;
-      touches.remove_if(root, [&](const Touch& t) {
+      const auto [root, begin, end] = places[args[a]];
+      touches.remove_if(root, [&, begin = begin, end = end](const Touch& t) {
         // A range without bytes still orders its users, because synthetic programs move no data.
         const bool overlaps = begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
         if (overlaps && (writes || t.write)) dependencies.add(t.op);

@@ -38,7 +38,13 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
   }
   std::vector<int> of_op;
   of_op.reserve(role.ops.size());
-  for (const Op& op : role.ops) of_op.push_back(of_action[{op.phase, op.stage, op.microbatch}]);
+  const Op* before = nullptr;  // most ops are of the action of the op before
+  for (const Op& op : role.ops) {
+    const bool same = before != nullptr && before->phase == op.phase && before->stage == op.stage &&
+                      before->microbatch == op.microbatch;
+    of_op.push_back(same ? of_op.back() : of_action[{op.phase, op.stage, op.microbatch}]);
+    before = &op;
+  }
   return of_op;
 }
 

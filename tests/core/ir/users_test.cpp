@@ -1,0 +1,56 @@
+#include "core/ir/users.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "tests/catch.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+std::map<Stream, std::int32_t> listed(const Users& users) {
+  std::map<Stream, std::int32_t> all;
+  users.visit([&](Stream stream, std::int32_t number) { all[stream] = number; });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("users are the newest of each stream, in whichever order they come", "[core][ir]") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 50; ++round) {
+    Users users;
+    std::map<Stream, std::int32_t> newest;
+    for (int i = 0; i < 40; ++i) {
+      const auto stream = static_cast<Stream>(random() % kNumStreams);
+      const auto number = static_cast<std::int32_t>(random() % 1000);
+      users.add(stream, number);
+      newest[stream] = std::max(newest[stream], number);
+      REQUIRE(users.on(stream));
+      REQUIRE(listed(users) == newest);
+    }
+    users.clear();
+    REQUIRE(users.none());
+    REQUIRE(listed(users).empty());
+  }
+}
+
+TEST_CASE("users of a range that is over come back as they were, and no others", "[core][ir]") {
+  PastUsers past;
+  Users none, first, second;
+  first.add(Stream::Compute, 7);
+  first.add(Stream::Layer, 3);
+  second.add(Stream::Compute, 9);
+  REQUIRE(past.keep(none) == -1);
+  const PastUsers::Place a = past.keep(first), b = past.keep(second);
+  Users found;
+  past.add_to(found, -1);
+  REQUIRE(found.none());
+  past.add_to(found, b);
+  REQUIRE(listed(found) == listed(second));
+  past.add_to(found, a);
+  REQUIRE(listed(found) ==
+          std::map<Stream, std::int32_t>{{Stream::Compute, 9}, {Stream::Layer, 3}});
+}
