@@ -115,6 +115,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.columns(5, 3, 7);
   cases.columns(9, 24, 16);
   cases.columns(130, 1, 33);
+  for (const std::int64_t n : {1, 7, 1000}) cases.scale(n);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);

@@ -131,7 +131,7 @@ ParityRow ParityRow::single_rank() const {
     row.keys += (row.keys.empty() ? "" : " ") + word;
   };
   for (const std::string& word : words(keys)) {
-    for (const char* shared : {"model.", "optimizer.", "batch=", "training.seq_len="}) {
+    for (const char* shared : {"model.", "lora.", "optimizer.", "batch=", "training.seq_len="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
     // A step that overflows is skipped, by the single rank as well.
