@@ -179,6 +179,7 @@ struct WeightsArguments {
   std::string from, out;         // folders; of a handover: scenario and file
   std::vector<std::string> set;  // of a handover
   std::string dtype;             // of exported tensors; empty: that of the checkpoint
+  bool adapters = false;         // export adapters alone, for PEFT
   double shard_gb = 5;           // most of a file, in GB of 10^9 bytes
   PlanOptions plan;              // of an imported plan
   bool json = false;             // likewise

@@ -121,8 +121,10 @@ std::string role_memory(const Program& program, const Role& role, const ClusterS
 /// rank, without pipeline or tensor parallelism, in GB of 10^9 bytes.
 std::string model_states_text(const Program& program, int ranks) {
   std::set<std::int32_t> trained;  // parameters with optimizer state; running statistics have none
+  bool frozen = false;
   for (const Role& role : program.roles) {
     for (const Unit& unit : role.units) {
+      frozen = frozen || unit.frozen;
       if (!unit.adam_m.valid()) continue;
       for (const UnitParameter& p : unit.parameters) trained.insert(p.parameter.v);
     }
@@ -147,8 +149,8 @@ std::string model_states_text(const Program& program, int ranks) {
   add("16-bit, float32 Adam (2 + 2 + 8 B)", {2, 2, 8});
   add("16-bit, master weights too (2 + 2 + 12 B)", kMixedFp16);
   return fmt::format(
-             "\n{} parameters on {} data-parallel rank{}: parameters + gradients + states\n",
-             count_text(parameters), ranks, ranks == 1 ? "" : "s") +
+             "\n{} {}parameters on {} data-parallel rank{}: parameters + gradients + states\n",
+             count_text(parameters), frozen ? "trained " : "", ranks, ranks == 1 ? "" : "s") +
          table.text();
 }
 

@@ -114,6 +114,8 @@ void ModelCommands::add_export(CLI::App* sub) {
       ->expected(1);
   sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
+  sub->add_flag("--adapters", weights_.adapters,
+                "write the adapters of [lora] alone, for PEFT, instead of merging them");
   sub->add_option("--shard-gb", weights_.shard_gb, "most of a file, in GB")
       ->check(CLI::Range(0.000001, 1e6))
       ->capture_default_str();

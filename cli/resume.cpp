@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kChecksums = "checksums";  // accepted for checkpoints without a manifest
 
-/// Keys of the four sections that do not decide what is trained. Batch and data stand in the
+/// Keys of the sections that do not decide what is trained. Batch and data stand in the
 /// settings under the same names, but as what they come to.
 constexpr std::array<std::string_view, 10> kFree = {"model.name",
                                                     "training.local_batch_size",
@@ -28,7 +28,8 @@ constexpr std::array<std::string_view, 10> kFree = {"model.name",
 
 bool decides(const std::string& key) {
   const auto in = [&](std::string_view section) { return key.starts_with(section); };
-  return (in("model.") || in("training.") || in("optimizer.") || in("lr_scheduler.")) &&
+  return (in("model.") || in("lora.") || in("training.") || in("optimizer.") ||
+          in("lr_scheduler.")) &&
          std::find(kFree.begin(), kFree.end(), key) == kFree.end();
 }
 

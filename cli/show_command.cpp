@@ -102,9 +102,12 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   }
   text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");
+  if (spec.freezes()) {
+    text += fmt::format("{} of them are trained\n", count_text(double(model.trained_count())));
+  }
   text += fmt::format(
       "{} forward, {} forward and backward per {}\n\n", flops_text({forward}),
-      flops_text({3 * forward}),
+      flops_text({model.training_flops().v / static_cast<double>(shape.seq)}),
       spec.is_vision() ? "image" : fmt::format("token at {} tokens per sequence", shape.seq));
   TextTable layers(
       {"layer", "parameters", spec.is_vision() ? "forward per image" : "forward per token"});

@@ -13,6 +13,7 @@
 #include "core/run_folder/run_folder.hpp"
 #include "core/run_folder/run_lock.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/weights/adapters.hpp"
 #include "core/weights/weight_files.hpp"
 
 namespace lockstep {
@@ -129,6 +130,24 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
   auto source = open_model(arguments.from);
   if (!source) return source.error();
   report_warnings(console, source->warnings);
+  const bool adapted = source->model.lora.rank > 0;
+  if (arguments.adapters) {
+    if (!adapted) return invalid(arguments.from + ": the model has no adapters ([lora])");
+    if (auto wrote =
+            write_peft_adapters(*source->weights, source->model, source->model.name, arguments.out);
+        !wrote) {
+      return wrote;
+    }
+    console.out << arguments.out << ": adapters of " << source->model.name
+                << ", for PeftModel.from_pretrained\n";
+    return {};
+  }
+  std::unique_ptr<StateReader> merged;
+  if (adapted) {
+    auto made = merge_adapters(*source->weights, source->model);
+    if (!made) return made.error();
+    merged = std::move(*made);
+  }
   HfExport options;
   options.dtype = source->dtype;
   for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
@@ -137,7 +156,8 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
   options.shard_bytes = static_cast<std::int64_t>(arguments.shard_gb * 1e9);
   Share share(console);
   options.on_progress = [&](double part) { share.show(part); };
-  if (auto wrote = write_hf_weights(*source->weights, source->model, arguments.out, options);
+  if (auto wrote = write_hf_weights(merged ? *merged : *source->weights,
+                                    without_adapters(source->model), arguments.out, options);
       !wrote) {
     return wrote;
   }

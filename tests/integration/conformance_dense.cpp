@@ -312,4 +312,10 @@ void ConformanceCases::embedding(std::int64_t tokens, std::int64_t cols, std::in
   }
 }
 
+void ConformanceCases::scale(std::int64_t n) {
+  for (const std::vector<int>& aliases : {std::vector<int>{}, std::vector<int>{0}}) {
+    add({.kind = K::Scale, .dims = {n}, .scalars = {1.75}, .in = {random(n)}, .aliases = aliases});
+  }
+}
+
 }  // namespace lockstep::test

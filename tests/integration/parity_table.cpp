@@ -148,8 +148,8 @@ ParityRow ParityRow::single_rank() const {
   };
   for (const std::string& word : words(keys)) {
     for (const char* shared :
-         {"model.", "optimizer.", "batch=", "training.seq_len=", "training.reset_", "training.eod_",
-          "training.mean_document_length="}) {
+         {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=", "training.reset_",
+          "training.eod_", "training.mean_document_length="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
     // A step that overflows is skipped, by the single rank as well.

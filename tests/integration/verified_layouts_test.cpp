@@ -70,6 +70,8 @@ class RandomLayouts {
         sometimes({"model.shared_expert_hidden=24",
                    "model.shared_expert_hidden=24 model.shared_expert_gate=true"});
       }
+      sometimes({"lora.rank=3", "lora.rank=2 lora.target_modules=[\"linear_proj\"]",
+                 "model.frozen=[\"embed.*\",\"blocks.0.*\"]", "model.frozen=[\"*.w*\"]"});
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
@@ -153,7 +155,8 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
-  int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0;
+  int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
+      adapted = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -166,8 +169,10 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     folded_experts += s->strategy.experts_over_tp() && s->strategy.tensor_parallel_degree > 1;
     divided_words += s->strategy.vocabulary_stages() > 1 ? 1 : 0;
     passed_keys += s->strategy.passes_keys() ? 1 : 0;
+    adapted += s->model.freezes() ? 1 : 0;
   }
   CHECK(passed == 400);
+  CHECK(adapted >= 50);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);

@@ -75,6 +75,14 @@ def rms_norm(x, weight, eps):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
 
 
+def linear(p, name, x, job, bias=None):
+    """A linear layer, with its low-rank adapter if it has one (Hu et al. 2021, equation 3)."""
+    y = F.linear(x, p[name], p[bias] if bias else None)
+    if name + ".lora_a" in p:
+        y = y + job["adapter_scale"] * (x @ p[name + ".lora_a"].T @ p[name + ".lora_b"].T)
+    return y
+
+
 def expert(p, b, e, x, job):
     if job["kind"] == "gpt2":
         h = F.gelu(F.linear(x, p[b + "wfc"][e], p[b + "bfc"][e]), approximate="tanh")
@@ -124,14 +132,14 @@ def gpt2_logits(p, tokens, job, auxiliary):
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = norm(x, b + "ln1")
-        o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"], p[b + "attn.bqkv"]), job))
-        x = x + F.linear(join_heads(o), p[b + "attn.wo"], p[b + "attn.bo"])
+        o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job))
+        x = x + linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo")
         h = norm(x, b + "ln2")
         if has_experts(job, layer):
             x = x + mixture(p, b + "moe.", h, job, auxiliary)
             continue
-        h = F.gelu(F.linear(h, p[b + "mlp.wfc"], p[b + "mlp.bfc"]), approximate="tanh")
-        x = x + F.linear(h, p[b + "mlp.wproj"], p[b + "mlp.bproj"])
+        h = F.gelu(linear(p, b + "mlp.wfc", h, job, b + "mlp.bfc"), approximate="tanh")
+        x = x + linear(p, b + "mlp.wproj", h, job, b + "mlp.bproj")
     return F.linear(norm(x, "head.norm"), p.get("head.lm_head", p["embed.wte"]))
 
 
@@ -142,14 +150,14 @@ def llama_logits(p, tokens, job, auxiliary):
         b = f"blocks.{layer}."
         h = rms_norm(x, p[b + "norm1.weight"], eps)
         norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
-        o = attention(*split_heads(F.linear(h, p[b + "attn.wqkv"]), job, norms))
-        x = x + F.linear(join_heads(o), p[b + "attn.wo"])
+        o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms))
+        x = x + linear(p, b + "attn.wo", join_heads(o), job)
         h = rms_norm(x, p[b + "norm2.weight"], eps)
         if has_experts(job, layer):
             x = x + mixture(p, b + "moe.", h, job, auxiliary)
             continue
-        gate, up = F.linear(h, p[b + "mlp.w13"]).chunk(2, -1)
-        x = x + F.linear(F.silu(gate) * up, p[b + "mlp.w2"])
+        gate, up = linear(p, b + "mlp.w13", h, job).chunk(2, -1)
+        x = x + linear(p, b + "mlp.w2", F.silu(gate) * up, job)
     return F.linear(rms_norm(x, p["head.norm.weight"], eps), p.get("head.lm_head", p["embed.wte"]))
 
 
@@ -167,14 +175,15 @@ def learning_rate(job, step):
 def main(folder):
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text())
-    parameters = {name: torch.nn.Parameter(value)
+    parameters = {name: torch.nn.Parameter(value, requires_grad=name not in job["frozen"])
                   for name, value in read_safetensors(folder / "model.safetensors").items()}
     shape = (job["steps"], job["batch"], job["seq"])
     tokens, targets = (torch.tensor(numpy.fromfile(folder / name, dtype=numpy.int32).reshape(shape),
                                     dtype=torch.long) for name in ("tokens.bin", "targets.bin"))
     kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam}
-    matrices = [value for value in parameters.values() if value.dim() > 1]
-    others = [value for value in parameters.values() if value.dim() <= 1]
+    trained = [value for value in parameters.values() if value.requires_grad]
+    matrices = [value for value in trained if value.dim() > 1]
+    others = [value for value in trained if value.dim() <= 1]
     decay = job["weight_decay"] if job["decays_all"] else 0.0
     optimizer = kinds[job["optimizer"]]([{"params": matrices}, {"params": others, "weight_decay": decay}],
                                         lr=job["lr"], eps=job["eps"], betas=(job["beta1"], job["beta2"]),
@@ -185,7 +194,7 @@ def main(folder):
         loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
         optimizer.zero_grad()
         (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
-        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), job["max_norm"])
+        norm = torch.nn.utils.clip_grad_norm_(trained, job["max_norm"])
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(job, step)
         optimizer.step()

@@ -8,6 +8,7 @@
 #include "core/checkpoint/safetensors.hpp"
 #include "core/generate/decoder.hpp"
 #include "core/scenario/presets.hpp"
+#include "core/weights/adapters.hpp"
 #include "core/weights/weight_files.hpp"
 #include "tests/catch.hpp"
 #include "tests/oracle/oracle.hpp"
@@ -99,4 +100,28 @@ TEST_CASE("logits of models of Hugging Face equal those of an independent model 
   REQUIRE(read_again.ok());
   read_again->model.name = config->model.name;
   CHECK(read_again->model == config->model);
+}
+
+TEST_CASE("a model with adapters has the logits of the one that they are merged into", "[oracle]") {
+  for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
+    ModelSpec model = *find_model_preset(preset);
+    model.lora.rank = 4;
+    const auto made = make_decode_program(model, DType::F32, 128, {2, 32});
+    REQUIRE(made);
+    const TrainingState state = random_weights(made->program);
+    const HeldState held(state);
+    const auto merged = merge_adapters(held, model);
+    REQUIRE(merged);
+    const std::vector<std::int32_t> ids = {3, 1, 4, 1, 5, 9, 2, 6};
+    const std::vector<float> beside = logits_of(model, held, ids);
+    const std::vector<float> within = logits_of(without_adapters(model), **merged, ids);
+    REQUIRE(beside.size() == within.size());
+    float most = 0, farthest = 0;
+    for (std::size_t i = 0; i < beside.size(); ++i) {
+      most = std::max(most, std::abs(beside[i]));
+      farthest = std::max(farthest, std::abs(beside[i] - within[i]));
+    }
+    CHECK(farthest < 1e-5F * most);
+    CHECK(most > 0.1F);
+  }
 }

@@ -51,11 +51,12 @@ TEST_CASE("what is the same on all ranks stays the same through every kernel", "
 TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
   for (int i = 0; i < kNumKernelKinds; ++i) {
     const auto kind = static_cast<KernelKind>(i);
-    const bool linear =
-        kind == KernelKind::Add || kind == KernelKind::Regroup || kind == KernelKind::Sum ||
-        kind == KernelKind::JoinColumns || kind == KernelKind::PartColumns ||
-        kind == KernelKind::ColumnSum || kind == KernelKind::Fill || kind == KernelKind::Delay ||
-        kind == KernelKind::BatchNormRunning || kind == KernelKind::BatchNormBackwardWeight;
+    const bool linear = kind == KernelKind::Add || kind == KernelKind::Scale ||
+                        kind == KernelKind::Regroup || kind == KernelKind::Sum ||
+                        kind == KernelKind::JoinColumns || kind == KernelKind::PartColumns ||
+                        kind == KernelKind::ColumnSum || kind == KernelKind::Fill ||
+                        kind == KernelKind::Delay || kind == KernelKind::BatchNormRunning ||
+                        kind == KernelKind::BatchNormBackwardWeight;
     INFO(info(kind).name);
     CHECK((linear || !made(kernel_of(kind, false), Along::Partial)));
   }
