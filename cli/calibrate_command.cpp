@@ -3,6 +3,7 @@
 #include "backends/cuda/calibrate.hpp"
 #include "backends/cuda/toolkit/platform.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -33,6 +34,23 @@ std::string summary(const ClusterSpec& cluster) {
   table.add({"link", rate_text(cluster.intra_node.bandwidth.v, "GB/s") + ", " +
                          time_text(cluster.intra_node.latency)});
   return table.text();
+}
+
+nlohmann::ordered_json summary_json(const ClusterSpec& cluster) {
+  const DeviceSpec& device = cluster.device;
+  nlohmann::ordered_json peaks = nlohmann::ordered_json::object();
+  for (const PeakRate& peak : device.peaks) {
+    peaks[std::string(to_string(peak.dtype))] = peak.rate.v;
+  }
+  return {{"name", cluster.name},
+          {"device", device.name},
+          {"peak_flops_per_s", std::move(peaks)},
+          {"memory_bytes_per_s", device.memory_bandwidth.v},
+          {"kernel_overhead_s", device.launch_overhead.v},
+          {"hand_over_s", device.hand_over.v},
+          {"ranks_at_full_rate", device.concurrent_ranks},
+          {"link_bytes_per_s", cluster.intra_node.bandwidth.v},
+          {"link_latency_s", cluster.intra_node.latency.v}};
 }
 
 Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
@@ -67,6 +85,12 @@ int calibrate_command(const CalibrateArguments& arguments, const Console& consol
   if (!cluster) return report_error(console, cluster.error());
   const Result<void> written = write_file(arguments.out, print_cluster_profile(*cluster));
   if (!written) return report_error(console, written.error());
+  if (arguments.json) {
+    nlohmann::ordered_json json = summary_json(*cluster);
+    json["profile"] = arguments.out;
+    console.out << json_text(json);
+    return 0;
+  }
   console.out << summary(*cluster) << "written to " << arguments.out << "\n";
   return 0;
 }

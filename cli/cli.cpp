@@ -221,6 +221,7 @@ class Parser {
                   "with --csv: its second level, with SEND_F, RECV_B, UNSHARD, REDUCE_GRAD, ...");
     sub->add_option("--after", show_.after, "the program as it is after a lowering pass")
         ->type_name("PASS");
+    sub->add_flag("--json", show_.json, "print JSON instead of text");
     sub->final_callback([this] { command_ = [this] { return show_command(show_, console_); }; });
   }
 
@@ -241,6 +242,7 @@ class Parser {
         ->type_name("FILE");
     sub->add_option("--picture", lesson_.picture, "the page's picture, as the page links to it")
         ->type_name("PATH");
+    sub->add_flag("--json", lesson_.json, "print JSON: the page's parts and questions");
     sub->final_callback(
         [this] { command_ = [this] { return lesson_command(lesson_, console_); }; });
   }
@@ -319,6 +321,7 @@ class Parser {
         ->required()
         ->type_name("FILE");
     sub->add_flag("--quick", calibrate_.quick, "fewer sizes and repetitions");
+    sub->add_flag("--json", calibrate_.json, "print JSON instead of a table");
     sub->add_option("--dtype", calibrate_.dtype, "of kernels on a GPU (default bfloat16)")
         ->check(CLI::IsMember({"float32", "float64", "bfloat16"}));
     sub->final_callback(

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
 #include "core/scenario/presets.hpp"
@@ -123,7 +124,7 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
                     {"link_latency_s", last.link.latency.v}});
   }
   if (arguments.json) {
-    console.out << json.dump(2) << "\n";
+    console.out << json_text(json);
     return 0;
   }
   console.out << fmt::format("{} of {} ranks on {} {} of {}\n", arguments.kind, ranks,

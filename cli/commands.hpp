@@ -73,6 +73,7 @@ struct ShowArguments {
   std::string after;           // name of a pass; empty: the finished program
   bool csv = false;            // print a schedule in PyTorch's file format
   bool communication = false;  // with csv: the second level of that format
+  bool json = false;
 };
 int show_command(const ShowArguments& arguments, const Console& console);
 
@@ -85,6 +86,7 @@ int verify_command(const VerifyArguments& arguments, const Console& console);
 struct LessonArguments {
   std::string page;     // Markdown file
   std::string picture;  // path of the page's picture; empty: none
+  bool json = false;
 };
 int lesson_command(const LessonArguments& arguments, const Console& console);
 
@@ -157,7 +159,7 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
 struct CalibrateArguments {
   std::string backend, out;
   std::string dtype;  // in which kernels are measured on a GPU; empty: bfloat16
-  bool quick = false;
+  bool quick = false, json = false;
 };
 int calibrate_command(const CalibrateArguments& arguments, const Console& console);
 
@@ -175,18 +177,19 @@ struct SampleArguments {
 int sample_command(const SampleArguments& arguments, const Console& console);
 
 struct WeightsArguments {
-  std::string layout;            // "hf", or a trainer of core/handover
+  std::string layout;            // "hf", "chakra", or a trainer of core/handover
   std::string from, out;         // folders; of a handover: scenario and file
   std::vector<std::string> set;  // of a handover
   std::string dtype;             // of exported tensors; empty: that of the checkpoint
   bool adapters = false;         // export adapters alone, for PEFT
   double shard_gb = 5;           // most of a file, in GB of 10^9 bytes
   PlanOptions plan;              // of an imported plan
-  bool json = false;             // likewise
+  bool json = false;
 };
 int import_plan_command(const WeightsArguments& arguments, const Console& console);
 int import_command(const WeightsArguments& arguments, const Console& console);
 int export_command(const WeightsArguments& arguments, const Console& console);
+int chakra_command(const WeightsArguments& arguments, const Console& console);
 int handover_command(const WeightsArguments& arguments, const Console& console);
 
 struct DataArguments {

@@ -4,6 +4,7 @@
 
 #include "backends/backends.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/open_run.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/compare.hpp"
@@ -90,9 +91,7 @@ int compare_command(const CompareArguments& arguments, const Console& console) {
   if (!b.run) return report_errors(console, b.errors);
   const Comparison comparison = compare(a.run->report, a.run->trace, b.run->report, b.run->trace);
   if (arguments.json) {
-    console.out << comparison_json(a.run->report, b.run->report, comparison)
-                       .dump(2, ' ', false, Json::error_handler_t::replace)
-                << "\n";
+    console.out << json_text(comparison_json(a.run->report, b.run->report, comparison));
     return 0;
   }
   console.out << comparison_text(arguments.a, a.run->report, arguments.b, b.run->report,

@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/read_file.hpp"
 #include "core/data/token_files.hpp"
 #include "core/data/token_shards.hpp"
 #include "core/tokenizer/tokenizer.hpp"
@@ -90,7 +92,7 @@ class DataCommand {
   /// Looks at the beginning, where files that are not text have one.
   static bool holds_nul(const fs::path& path) {
     std::string begin(1 << 16, ' ');
-    std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<std::streamsize>(1 << 16));
+    open_file(path.string()).read(begin.data(), static_cast<std::streamsize>(1 << 16));
     return begin.find('\0') != std::string::npos;
   }
 
@@ -126,7 +128,7 @@ class DataCommand {
   ShardWriter& shard() { return shards_[shards_.size() > 1 && done_ >= split_ ? 1 : 0]; }
 
   Result<void> encode_file(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
+    std::ifstream file = open_file(path.string());
     std::string text;
     for (bool more = true; more || !text.empty();) {
       if (more) {
@@ -150,7 +152,7 @@ class DataCommand {
 
   /// JSON lines: every line is an object with a text, which ends with the line.
   Result<void> encode_lines(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
+    std::ifstream file = open_file(path.string());
     std::string line;
     for (std::int64_t number = 1; std::getline(file, line); ++number) {
       ShardWriter& to = shard();  // a text lies in one shard as a whole
@@ -216,7 +218,7 @@ class DataCommand {
       }
     }
     if (arguments_.json) {
-      console_.out << json.dump(2) << "\n";
+      console_.out << json_text(json);
     } else {
       console_.out << texts_.size() << " texts of " << bytes_ << " bytes, " << dtype_
                    << ", for model.vocab = " << tokenizer_->vocabulary() << " or more\n";

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.hpp"
 #include "core/format/format.hpp"
 #include "core/validation/statistics.hpp"
 
@@ -165,7 +166,7 @@ std::string fit_json(const Fit& fit, const std::vector<std::string>& remarks) {
   json["noise"] = fit.noise;
   json["simulations"] = fit.simulations;
   json["remarks"] = remarks;
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 std::string fit_comment(const Fit& fit, bool of_framework) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "core/base/read_file.hpp"
 #include "core/handover/handover.hpp"
 #include "core/run_folder/run_folder.hpp"
@@ -31,13 +32,11 @@ int import_plan_command(const WeightsArguments& arguments, const Console& consol
   const Result<PlanImport> plan = import_plan(trainer, *text, arguments.from, arguments.plan);
   if (!plan) return report_error(console, plan.error());
   if (arguments.json) {
-    console.out << nlohmann::ordered_json{{"scenario", plan->text},
-                                          {"taken", plan->taken},
-                                          {"assumed", plan->assumed},
-                                          {"without_effect", plan->without_effect},
-                                          {"lost", plan->lost}}
-                       .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-                << "\n";
+    console.out << json_text({{"scenario", plan->text},
+                              {"taken", plan->taken},
+                              {"assumed", plan->assumed},
+                              {"without_effect", plan->without_effect},
+                              {"lost", plan->lost}});
   } else if (arguments.out.empty()) {
     console.out << plan->text;
   }
@@ -73,15 +72,19 @@ int handover_command(const WeightsArguments& arguments, const Console& console) 
   const Result<Handover> plan = hand_over(arguments.layout, loaded.points.front().scenario);
   if (!plan) return report_error(console, plan.error());
   std::string launch = plan->launch;
-  if (arguments.out.empty()) {
+  if (arguments.out.empty() && !arguments.json) {
     console.out << plan->text;
-  } else {
+  } else if (!arguments.out.empty()) {
     if (const auto written = write_file(arguments.out, plan->text); !written) {
       return report_error(console, written.error());
     }
     if (const auto at = launch.find("FILE"); at != std::string::npos) {
       launch.replace(at, 4, arguments.out);
     }
+  }
+  if (arguments.json) {
+    console.out << json_text({{"text", plan->text}, {"launch", launch}, {"unsaid", plan->unsaid}});
+    return 0;
   }
   report_note(console, "start it with: " + launch);
   for (const std::string& unsaid : plan->unsaid) report_note(console, "not said: " + unsaid);

@@ -6,6 +6,7 @@
 
 #include "backends/backends.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "core/format/format.hpp"
 #include "core/model/model.hpp"
 #include "core/scenario/choices.hpp"
@@ -159,7 +160,7 @@ int list_command(const ListArguments& arguments, const Console& console) {
     }
   }
   if (arguments.json) {
-    console.out << nlohmann::ordered_json(rows).dump(2) << "\n";
+    console.out << json_text(rows);
   } else if (rows.empty()) {
     console.err
         << "error: no shipped scenarios beside this executable or above this folder: run it "

@@ -24,11 +24,14 @@ void ModelCommands::add_to(CLI::App& app, std::function<int()>& command) {
     return weights_.layout == "hf" ? import_command(weights_, console_)
                                    : import_plan_command(weights_, console_);
   });
-  sub = add("export", "weights for Hugging Face's transformers, or a plan for another trainer");
+  sub = add("export",
+            "weights for Hugging Face's transformers, a plan for another trainer, or a program for "
+            "another simulator");
   add_export(sub);
   runs(sub, [this] {
-    return weights_.layout == "hf" ? export_command(weights_, console_)
-                                   : handover_command(weights_, console_);
+    return weights_.layout == "hf"       ? export_command(weights_, console_)
+           : weights_.layout == "chakra" ? chakra_command(weights_, console_)
+                                         : handover_command(weights_, console_);
   });
   sub = add("data", "token shards to train on, from texts");
   add_data(sub);
@@ -92,22 +95,29 @@ void ModelCommands::add_import(CLI::App* sub) {
   sub->add_option("--seq-len", weights_.plan.seq_len, "of a plan: tokens of a sequence")
       ->check(CLI::Range(1, 1 << 30))
       ->type_name("N");
-  sub->add_flag("--json", weights_.json, "of a plan: print scenario and account as JSON");
+  sub->add_flag("--json", weights_.json,
+                "print JSON: what was made; of a plan, scenario and account");
 }
 
 void ModelCommands::add_export(CLI::App* sub) {
   std::vector<std::string> layouts = {"hf"};
   layouts.insert(layouts.end(), std::begin(kTrainers), std::end(kTrainers));
+  layouts.emplace_back("chakra");
   sub->add_option("layout", weights_.layout,
-                  "hf: weights for Hugging Face's transformers; otherwise the plan of a scenario "
-                  "for that trainer")
+                  "hf: weights for Hugging Face's transformers; chakra: what every rank does, as "
+                  "ASTRA-sim reads it; otherwise the plan of a scenario for that trainer")
       ->required()
       ->check(CLI::IsMember(layouts));
-  sub->add_option("from", weights_.from, "hf: run folder with a checkpoint; otherwise scenario")
+  sub->add_option(
+         "from", weights_.from,
+         "hf: run folder with a checkpoint; chakra: scenario or run folder; otherwise scenario")
       ->required()
       ->type_name("RUN|SCENARIO");
-  sub->add_option("--out", weights_.out, "hf: folder to make; otherwise file, or the terminal")
+  sub->add_option("--out", weights_.out,
+                  "hf: folder to make; chakra: PREFIX of files; otherwise file, or the terminal")
       ->type_name("PATH");
+  sub->add_flag("--json", weights_.json,
+                "print JSON: what was written, and what could not be said");
   sub->add_option("--set", weights_.set, "override a key of the scenario, several times")
       ->type_name("SECTION.KEY=VALUE")
       ->take_all()

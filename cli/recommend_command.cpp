@@ -8,6 +8,7 @@
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/recommend_scenario.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/best_first.hpp"
@@ -154,7 +155,7 @@ int recommend_command(const RecommendArguments& arguments, const Console& consol
                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const Answer best = answer_of(asked->scenario, nullptr, threads);
   const std::vector<RuleResult> rules = rule_results(*asked, best, threads);
-  console.out << (arguments.json ? json_of(*asked, best, rules).dump(2) + "\n"
+  console.out << (arguments.json ? json_text(json_of(*asked, best, rules))
                                  : text_of(*asked, best, rules));
   return 0;
 }

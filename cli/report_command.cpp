@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/names_text.hpp"
 #include "cli/open_run.hpp"
 #include "cli/report_text.hpp"
@@ -30,7 +31,7 @@ int report_command(const ReportArguments& arguments, const Console& console) {
     }
     auto report = nlohmann::ordered_json::parse(report_json(run->report));
     report["names"] = names_json(run->trace, arguments.names);
-    console.out << report.dump(2) << "\n";
+    console.out << json_text(report);
     return 0;
   }
   const auto scenario = std::filesystem::path(arguments.run) / "scenario.toml";

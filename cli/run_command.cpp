@@ -11,11 +11,14 @@
 #include "backends/simulated_step.hpp"
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/point_run.hpp"
 #include "cli/program_file.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/base/read_file.hpp"
+#include "core/chakra/program/program.hpp"
+#include "core/cost/kernel_time.hpp"
 #include "core/handover/plan_import.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/plan/remedies.hpp"
@@ -43,7 +46,7 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
         {{"label", row.label},
          {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
   }
-  return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(list);
 }
 
 /// Sets the scaling efficiency of a sweep's next point, relative to the first one that has run, or
@@ -58,18 +61,40 @@ void compare_with_first(Report& report, const std::vector<SweepRow>& rows) {
   if (base > 0) report.scaling_efficiency = rate_per_rank(report) / base;
 }
 
-/// Runs a program's text. What a scenario would say besides comes from options.
+/// The program of a Chakra trace, which only the simulator can run: nothing is computed in it.
+LoadedProgram load_chakra(const RunArguments& arguments, const ClusterSpec& cluster,
+                          const Console& console) {
+  LoadedProgram loaded;
+  if (arguments.backend != "sim") {
+    loaded.errors.push_back(invalid(arguments.scenario +
+                                    " is a Chakra trace, which says how long "
+                                    "things take and not what is computed: --backend sim"));
+    return loaded;
+  }
+  const Result<ChakraTrace> trace = read_chakra(arguments.scenario);
+  if (!trace) return {{}, {trace.error()}};
+  for (const std::string& remark : trace->remarks) report_note(console, remark);
+  Result<Program> program = program_of(
+      *trace, {peak_rate(cluster.device, DType::BF16).v, cluster.device.memory_bandwidth.v});
+  if (!program) return {{}, {program.error()}};
+  loaded.program = std::move(*program);
+  return loaded;
+}
+
+/// Runs a program's text or a Chakra trace. What a scenario would say besides comes from options.
 RunOutcome run_program(const RunArguments& arguments, const Console& console, Process& process) {
   if (!arguments.set.empty()) {
     return {{invalid("--set changes a key of a scenario; " + arguments.scenario +
                      " is a program: change its text")}};
   }
-  LoadedProgram loaded = load_program(arguments.scenario);
-  if (!loaded.errors.empty()) return {loaded.errors};
   Subject subject;
   std::vector<Error> errors;
   subject.cluster = load_cluster(arguments.cluster.empty() ? "cpu" : arguments.cluster, errors);
   if (!errors.empty()) return {errors};
+  LoadedProgram loaded = is_chakra(arguments.scenario)
+                             ? load_chakra(arguments, subject.cluster, console)
+                             : load_program(arguments.scenario);
+  if (!loaded.errors.empty()) return {loaded.errors};
   ClusterSpec& cluster = subject.cluster;  // gets as many nodes as the program needs
   cluster.nodes = std::max<int>(cluster.nodes,
                                 static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
@@ -185,8 +210,11 @@ std::optional<Error> foreign_plan(const std::string& path) {
 }
 
 RunOutcome run_file(const RunArguments& arguments, const Console& console, Process& process) {
-  if (const std::optional<Error> foreign = foreign_plan(arguments.scenario)) return {{*foreign}};
-  const bool program = is_program_file(arguments.scenario);
+  const bool chakra = is_chakra(arguments.scenario);
+  if (!chakra) {
+    if (const std::optional<Error> foreign = foreign_plan(arguments.scenario)) return {{*foreign}};
+  }
+  const bool program = chakra || is_program_file(arguments.scenario);
   return program ? run_program(arguments, console, process)
                  : run_points(arguments, console, process);
 }

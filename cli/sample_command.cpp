@@ -6,6 +6,7 @@
 
 #include "backends/backends.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/model_source.hpp"
 #include "core/generate/decoder.hpp"
 #include "core/generate/sampling.hpp"
@@ -124,7 +125,7 @@ class SampleCommand {
       nlohmann::ordered_json json = {
           {"model", source_.model.name},      {"prompt_ids", ids_},  {"ids", made}, {"text", text},
           {"prompt_s", seconds(begin, read)}, {"tokens_per_s", rate}};
-      console_.out << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+      console_.out << json_text(json);
       return {};
     }
     console_.out << "\n";

@@ -9,6 +9,7 @@
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/best_first.hpp"
@@ -315,9 +316,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     if (!written) return report_error(console, written.error());
   }
   if (arguments.json) {
-    console.out << (tasks.size() == 1 ? json.front() : json)
-                       .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-                << "\n";
+    console.out << json_text(tasks.size() == 1 ? json.front() : json);
   } else if (tasks.size() > 1) {
     console.out << table.text() << "best by " << arguments.objective << ": "
                 << layout_name(best->scenario) << " on " << best->scenario.cluster.nodes

@@ -10,7 +10,9 @@
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/memory_text.hpp"
+#include "cli/show_json.hpp"
 #include "core/base/nearest.hpp"
 #include "core/base/result.hpp"
 #include "core/format/format.hpp"
@@ -33,22 +35,8 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   return ": there are " + all;
 }
 
-/// The order of a pipeline rank's actions in the notation of torch.distributed.pipelining: 0F0 0B0.
-/// The layers of an action follow each other on the compute stream.
-std::string actions_of(const Role& role) {
-  std::string text;
-  std::tuple<Phase, int, int> last{Phase::None, -1, -1};
-  for (const Op& op : role.ops) {
-    if (op.kind != OpKind::Call || op.stream != Stream::Compute || op.microbatch < 0) continue;
-    if (op.phase == Phase::O || op.phase == Phase::R || op.phase == Phase::None) continue;
-    const std::tuple<Phase, int, int> action{op.phase, op.stage, op.microbatch};
-    if (action == last) continue;
-    last = action;
-    text += fmt::format(" {}{}{}", op.stage, to_string(op.phase), op.microbatch);
-  }
-  return text;
-}
-
+/// The order of the pipeline ranks' actions in the notation of torch.distributed.pipelining:
+/// 0F0 0B0.
 std::string schedule_text(const Program& program, std::optional<Rank> rank) {
   const int pp = program.mesh.index_of("pp");
   std::string text;
@@ -56,18 +44,14 @@ std::string schedule_text(const Program& program, std::optional<Rank> rank) {
   for (Rank r = 0; r < program.mesh.world_size(); ++r) {
     const int coordinate = pp < 0 ? 0 : program.mesh.coordinate(r, pp);
     if (rank ? r != *rank : coordinate != next) continue;
-    text += fmt::format("pp{}:{}\n", coordinate, actions_of(program.role_of(r)));
+    text += fmt::format("pp{}:", coordinate);
+    for (const PipelineAction& a : actions_of(program.role_of(r))) {
+      text += fmt::format(" {}{}{}", a.stage, to_string(a.phase), a.microbatch);
+    }
+    text += "\n";
     ++next;
   }
   return text;
-}
-
-double elements_of(const Model& model, int unit) {
-  double elements = 0;
-  for (const Parameter& p : model.units[unit].parameters) {
-    elements += static_cast<double>(p.elements());
-  }
-  return elements;
 }
 
 std::string model_text(const Scenario& scenario, const Program& program) {
@@ -78,8 +62,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   }
   LayerShape shape;  // of one sequence, or one image
   shape.seq = scenario.training.seq_len;
-  shape.dtype = scenario.training.param_dtype();
-  const Model model = build_layers(spec, shape);
+  const Model model = layers_of(scenario);
   const double forward = model.forward_flops().v / static_cast<double>(shape.seq);
   std::string text =
       spec.is_vision()
@@ -111,13 +94,9 @@ std::string model_text(const Scenario& scenario, const Program& program) {
       spec.is_vision() ? "image" : fmt::format("token at {} tokens per sequence", shape.seq));
   TextTable layers(
       {"layer", "parameters", spec.is_vision() ? "forward per image" : "forward per token"});
-  std::set<int> counted;  // a shared embedding belongs to the first layer that uses it
+  std::set<int> counted;
   for (const Layer& layer : model.layers) {
-    double elements = 0;
-    for (const LayerUnit& used : layer.units) {
-      if (counted.insert(used.unit).second) elements += elements_of(model, used.unit);
-    }
-    layers.add({layer.name, count_text(elements),
+    layers.add({layer.name, count_text(elements_of(model, layer, counted)),
                 flops_text({layer.forward_flops.v / static_cast<double>(shape.seq)})});
   }
   TextTable parameters({"parameter", "shape", "elements"}, 2);
@@ -127,6 +106,14 @@ std::string model_text(const Scenario& scenario, const Program& program) {
     parameters.add({p.name, dims, count_text(double(p.elements()))});
   }
   return text + layers.text() + "\n" + parameters.text();
+}
+
+nlohmann::ordered_json shown(const std::string& what, const Scenario& scenario,
+                             const Program& program, std::optional<Rank> rank) {
+  if (what == "schedule") return schedule_json(program, rank);
+  if (what == "memory") return memory_json(scenario, program, rank);
+  if (what == "model") return model_json(scenario, program);
+  return program_json(program, rank);
 }
 
 /// The text to print. A program that does not fit is shown all the same, with a warning.
@@ -168,6 +155,7 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
     }
     rank = *arguments.rank;
   }
+  if (arguments.json) return json_text(shown(arguments.what, scenario, *program, rank));
   if (arguments.what == "schedule") return schedule_text(*program, rank);
   if (arguments.what == "memory") return memory_text(scenario, *program, rank);
   if (arguments.what == "model") return model_text(scenario, *program);
@@ -192,9 +180,16 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   if (arguments.csv && (arguments.what != "schedule" || arguments.rank)) {
     return report_error(console, invalid("--csv goes with show schedule, of all ranks"));
   }
+  if (arguments.json && (arguments.csv || !arguments.after.empty())) {
+    return report_error(console, invalid("--json goes with neither --csv nor --after"));
+  }
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return report_errors(console, loaded.errors);
   report_warnings(console, loaded.warnings);
+  if (arguments.json && loaded.points.size() > 1) {
+    return report_error(console, invalid(arguments.scenario + " is a sweep, and --json shows one "
+                                                              "scenario: choose it with --set"));
+  }
   for (const SweepPoint& point : loaded.points) {
     if (loaded.points.size() > 1) console.out << "# " << point.label << "\n";
     const Result<std::string> text = show(arguments, point.scenario, console);

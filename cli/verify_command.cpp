@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/program_file.hpp"
 
 namespace lockstep {
@@ -16,12 +17,10 @@ int verify_command(const VerifyArguments& arguments, const Console& console) {
   if (arguments.json) {
     nlohmann::ordered_json faults = nlohmann::ordered_json::array();
     for (const Error& error : loaded.errors) faults.push_back(to_string(error));
-    console.out << nlohmann::ordered_json{{"faults", faults},
-                                          {"ranks", program.mesh.world_size()},
-                                          {"roles", program.roles.size()},
-                                          {"ops", ops}}
-                       .dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-                << "\n";
+    console.out << json_text({{"faults", faults},
+                              {"ranks", program.mesh.world_size()},
+                              {"roles", program.roles.size()},
+                              {"ops", ops}});
   }
   if (!loaded.errors.empty()) return report_errors(console, loaded.errors);
   if (arguments.json) return 0;

@@ -4,6 +4,7 @@
 
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/json_text.hpp"
 #include "cli/model_source.hpp"
 #include "cli/resume.hpp"
 #include "core/base/read_file.hpp"
@@ -118,6 +119,13 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
       !copied)
     return copied;
   if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
+  if (arguments.json) {
+    console.out << json_text({{"run", arguments.out},
+                              {"model", source->model.name},
+                              {"tensors", source->weights->head().tensors.size()},
+                              {"scenario", (out / "scenario.toml").string()}});
+    return {};
+  }
   console.out << arguments.out << ": " << source->model.name << ", "
               << source->weights->head().tensors.size() << " parameters\n"
               << "  lockstep sample " << arguments.out << " --prompt \"Once\"\n"
@@ -166,6 +174,12 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
           copy_files(arguments.from, arguments.out, {"tokenizer.json", "vocab.json", "merges.txt"});
       !copied)
     return copied;
+  if (arguments.json) {
+    console.out << json_text({{"folder", arguments.out},
+                              {"model", source->model.name},
+                              {"dtype", to_string(options.dtype)}});
+    return {};
+  }
   console.out << arguments.out << ": " << source->model.name << " in " << to_string(options.dtype)
               << ", for AutoModelForCausalLM.from_pretrained\n";
   return {};

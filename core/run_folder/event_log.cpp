@@ -6,45 +6,12 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/base/protobuf.hpp"
+
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Fields of a protocol buffer (protobuf.dev, Encoding): a number and a wire type, then the value.
-class Message {
- public:
-  void varint(std::uint32_t field, std::uint64_t value) {
-    key(field, 0);
-    put(value);
-  }
-  void real(std::uint32_t field, double value) {
-    key(field, 1);
-    fixed(std::bit_cast<std::uint64_t>(value), 8);
-  }
-  void single(std::uint32_t field, float value) {
-    key(field, 5);
-    fixed(std::bit_cast<std::uint32_t>(value), 4);
-  }
-  void bytes(std::uint32_t field, std::string_view value) {
-    key(field, 2);
-    put(value.size());
-    text_ += value;
-  }
-  /// A number of so many bytes, the lowest first.
-  void fixed(std::uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) text_ += static_cast<char>(value >> (8 * i) & 0xffU);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  void key(std::uint32_t field, std::uint32_t type) { put(field << 3U | type); }
-  void put(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7U) text_ += static_cast<char>(value | 0x80U);
-    text_ += static_cast<char>(value);
-  }
-  std::string text_;
-};
 
 // Fields of tensorboard.Event, Summary, Summary.Value and SessionLog (tensorflow/core/util/
 // event.proto, framework/summary.proto).
@@ -86,7 +53,7 @@ Result<EventLog> EventLog::open(const std::string& folder, int first_step) {
                            ".lockstep." + std::to_string(first_step)))
           .string();
   log.file_.open(log.path_, std::ios::binary | std::ios::trunc);
-  Message version;
+  ProtobufWriter version;
   version.real(kWallTime, now);
   version.bytes(kFileVersion, "brain.Event:2");
   if (auto written = log.write(version.text()); !written) return written.error();
@@ -97,7 +64,7 @@ Result<EventLog> EventLog::open(const std::string& folder, int first_step) {
 }
 
 Result<void> EventLog::restart(std::int64_t step) {
-  Message session, event;
+  ProtobufWriter session, event;
   session.varint(kStatus, kStart);
   event.real(kWallTime, seconds_since_1970());
   event.varint(kStep, static_cast<std::uint64_t>(step));
@@ -107,14 +74,14 @@ Result<void> EventLog::restart(std::int64_t step) {
 
 Result<void> EventLog::append(std::int64_t step,
                               const std::vector<std::pair<std::string, double>>& values) {
-  Message summary;
+  ProtobufWriter summary;
   for (const auto& [tag, value] : values) {
-    Message scalar;
+    ProtobufWriter scalar;
     scalar.bytes(kTag, tag);
     scalar.single(kSimpleValue, static_cast<float>(value));
     summary.bytes(kValue, scalar.text());
   }
-  Message event;
+  ProtobufWriter event;
   event.real(kWallTime, seconds_since_1970());
   event.varint(kStep, static_cast<std::uint64_t>(step));
   event.bytes(kSummary, summary.text());
@@ -122,7 +89,7 @@ Result<void> EventLog::append(std::int64_t step,
 }
 
 Result<void> EventLog::write(std::string_view event) {
-  Message length, before, after;
+  ProtobufWriter length, before, after;
   length.fixed(event.size(), 8);
   before.fixed(masked(crc32c(length.text())), 4);
   after.fixed(masked(crc32c(event)), 4);

@@ -8,6 +8,7 @@
 
 #include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
+#include "core/chakra/chakra.hpp"
 #include "core/trace/chrome_trace.hpp"
 
 namespace lockstep {
@@ -104,7 +105,9 @@ Result<Run> open_run(const std::string& path, const ImportOptions& options) {
   if (is_run_folder(path) || fs::exists(fs::path(path) / "report.json", ignored)) {
     return read_run(path);
   }
-  if (!fs::exists(path, ignored)) return invalid(path + ": no such file or folder");
+  if (!fs::exists(path, ignored) && !is_chakra(path)) {
+    return invalid(path + ": no such file or folder");
+  }
   Result<ImportedTrace> imported = read_any_trace(path, options);
   if (!imported) return imported.error();
   Report report = analyze(imported->trace);
@@ -129,7 +132,7 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step,
                                     const std::string& events) {
   std::string kept;
   if (first_step > 0 && fs::exists(path)) {
-    std::ifstream old(path);
+    std::ifstream old = open_file(path);
     for (std::string line; std::getline(old, line);) {
       const auto entry = nlohmann::json::parse(line, nullptr, false);
       if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number()) continue;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/cli.hpp"
+#include "tests/scenario_texts.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace lockstep::test {
@@ -21,20 +22,6 @@ inline CommandOutcome lockstep(const std::vector<std::string>& arguments) {
   const int code = run_cli(arguments, console);
   return {code, out.str(), err.str()};
 }
-
-/// A pipeline of given times: 4 stages, 8 microbatches, forward 1 s, backward 2 s: 33 s.
-inline const std::string kSynthetic = R"([model]
-preset = "synthetic"
-[parallelism]
-pipeline_parallel_degree = 4
-pipeline_parallel_schedule = "1F1B"
-pipeline_parallel_microbatches = 8
-[costs]
-forward = 1.0
-backward_input = 1.0
-backward_weight = 1.0
-p2p = 0.0
-)";
 
 /// A transformer small enough to train in a test: 2 pipeline stages of 2 replicas.
 inline const std::string kTiny = R"([model]

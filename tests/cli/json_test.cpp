@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.hpp"
@@ -43,6 +44,98 @@ TEST_CASE("verify --json counts what is there, and lists faults", "[cli]") {
   const auto cut = lockstep({"verify", folder / "b.program", "--json"});
   CHECK(cut.exit_code == 2);
   CHECK(nlohmann::json::parse(cut.out)["faults"].size() >= 1);
+}
+
+nlohmann::json json_of(std::vector<std::string> arguments) {
+  arguments.emplace_back("--json");
+  const auto said = lockstep(arguments);
+  INFO(said.err);
+  REQUIRE(said.exit_code == 0);
+  return nlohmann::json::parse(said.out);
+}
+
+TEST_CASE("show --json says what the text says", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "a.toml";
+  write_bytes(file, kTiny);
+  const auto program = json_of({"show", "program", file});
+  CHECK(program["ranks"] == 4);
+  std::size_t ops = 0;
+  for (const auto& role : program["roles"]) ops += role["ops"].size();
+  write_bytes(folder / "a.program", lockstep({"show", "program", file}).out);
+  CHECK(json_of({"verify", folder / "a.program"})["ops"] == ops);
+  CHECK(json_of({"show", "program", file, "--rank", "3"})["roles"].size() == 1);
+
+  // "pp0: 0F0 0F1 0B0 0B1", word by word.
+  std::string text;
+  const auto schedule = json_of({"show", "schedule", file});
+  for (const auto& rank : schedule["schedule"]) {
+    text += "pp" + std::to_string(rank["pp"].get<int>()) + ":";
+    for (const auto& a : rank["actions"]) {
+      text += " " + std::to_string(a["stage"].get<int>()) + a["phase"].get<std::string>() +
+              std::to_string(a["microbatch"].get<int>());
+    }
+    text += "\n";
+  }
+  CHECK(text == lockstep({"show", "schedule", file}).out);
+
+  const auto model = json_of({"show", "model", file});
+  double layers = 0, tensors = 0;
+  for (const auto& layer : model["layers"]) layers += layer["parameters"].get<double>();
+  for (const auto& tensor : model["tensors"]) tensors += tensor["elements"].get<double>();
+  CHECK(layers == model["parameters"].get<double>());
+  CHECK(tensors == model["parameters"].get<double>());
+
+  const auto memory = json_of({"show", "memory", file});
+  for (const auto& role : memory["roles"]) {
+    std::int64_t sum = 0;
+    for (const auto& [kind, bytes] : role["device"]["by_kind"].items()) {
+      sum += bytes.get<std::int64_t>();
+    }
+    CHECK(sum == role["device"]["most_alive_bytes"].get<std::int64_t>());
+    CHECK(sum <= role["device"]["arena_bytes"].get<std::int64_t>());
+  }
+  CHECK(lockstep({"show", "schedule", file, "--json", "--csv"}).exit_code == 2);
+}
+
+TEST_CASE("lesson --json has the page's figures and its answers", "[cli]") {
+  const auto lesson =
+      json_of({"lesson", std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/course/06-pipeline.md"});
+  CHECK(!lesson["title"].get<std::string>().empty());
+  CHECK(lesson["text"].get<std::string>().find('{') == std::string::npos);
+  CHECK(!lesson["questions"].empty());
+  for (const auto& question : lesson["questions"]) CHECK(!question["answer"].empty());
+}
+
+TEST_CASE("export of a plan as JSON is its text, its launch and what it cannot say", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.toml", kTiny);
+  const auto plan = json_of({"export", "deepspeed", folder / "a.toml"});
+  CHECK(plan["text"] == lockstep({"export", "deepspeed", folder / "a.toml"}).out);
+  CHECK(plan["launch"].get<std::string>().starts_with("torchrun"));
+  CHECK(!plan["unsaid"].empty());
+}
+
+TEST_CASE("a Chakra trace that export writes is run, reported and compared", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "a.toml", prefix = folder / "step";
+  write_bytes(file, kTiny);
+  const auto written = json_of({"export", "chakra", file, "--out", prefix});
+  CHECK(written["ranks"] == 4);
+  CHECK(std::filesystem::exists(prefix + ".3.et"));
+  CHECK(!std::filesystem::exists(prefix + ".4.et"));
+  const auto run = json_of({"run", prefix, "--cluster", "h100"});
+  CHECK(run["world_size"] == 4);
+  CHECK(run["step_time_s"].get<double>() > 0);
+  const auto report = json_of({"report", prefix + ".0.et"});
+  CHECK(report["backend"] == "chakra");
+  CHECK(report["world_size"] == 4);
+  CHECK(lockstep({"run", prefix, "--backend", "cpu"}).exit_code == 2);
+  CHECK(lockstep({"run", prefix, "--set", "training.steps=2"}).exit_code == 2);
+  CHECK(lockstep({"export", "chakra", file}).exit_code == 2);
+  write_bytes(prefix + ".2.et", "no trace");
+  CHECK(lockstep({"run", prefix, "--cluster", "h100"}).exit_code == 2);
+  CHECK(lockstep({"report", prefix}).exit_code == 2);
 }
 
 }  // namespace

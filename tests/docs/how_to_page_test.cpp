@@ -30,7 +30,7 @@ TEST_CASE("the commands of docs/how-to.md answer their questions", "[docs]") {
   }
 
   const auto commands = lockstep::test::commands_of(page);
-  REQUIRE(commands.size() == 27);
+  REQUIRE(commands.size() == 29);
   for (const auto& command : commands) {
     const auto outcome = lockstep::test::lockstep(command);
     INFO(command.front() << " " << command[1] << ": " << outcome.err);

@@ -7,8 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include "core/chakra/chakra.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/gzip_file.hpp"
+#include "core/trace/kineto/chakra_files.hpp"
 #include "core/trace/kineto/file.hpp"
 #include "core/trace/kineto/memory_snapshot.hpp"
 #include "core/trace/kineto/nsight.hpp"
@@ -195,18 +197,35 @@ std::string first_bytes(const std::string& path) {
   return bytes;
 }
 
+/// Puts the files of a run's ranks in order and makes a trace of them.
+Result<void> arrange_and_join(Files& files, ImportedTrace& imported, NameTable& names) {
+  for (File& file : files) {
+    if (auto ok = arrange(file, names); !ok) return ok;
+  }
+  return join(files, imported, names);
+}
+
 Result<ImportedTrace> read_nsight(const std::string& path, const ImportOptions& options) {
   ImportedTrace imported;
   NameTable names(imported.trace.names);
   Result<Files> files = parse_nsight(path, names, options);
   if (!files) return files.error();
   if (files->empty()) return bad_file(path, "the export has no kernels, CUDA calls or ranges");
-  for (File& file : *files) {
-    if (const Result<void> ok = arrange(file, names); !ok) return ok.error();
-  }
-  if (const Result<void> ok = join(*files, imported, names); !ok) return ok.error();
+  Result<void> joined = arrange_and_join(*files, imported, names);
+  if (!joined) return joined.error();
   imported.trace.backend = "nsys";
   imported.sources.nsight = true;
+  return imported;
+}
+
+Result<ImportedTrace> read_chakra_trace(const std::string& path) {
+  ImportedTrace imported;
+  NameTable names(imported.trace.names);
+  Result<Files> files = parse_chakra_files(path, names);
+  if (!files) return files.error();
+  if (auto joined = arrange_and_join(*files, imported, names); !joined) return joined.error();
+  imported.trace.backend = "chakra";
+  imported.sources = {};  // there is no text of a span to read again
   return imported;
 }
 
@@ -219,6 +238,7 @@ Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
 
 Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOptions& options) {
   std::error_code error;
+  if (is_chakra(path)) return read_chakra_trace(path);
   if (!fs::is_directory(path, error)) {
     if (path.ends_with(".nsys-rep") || path.ends_with(".qdrep")) {
       return bad_file(

@@ -61,7 +61,8 @@ Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
                                   const ImportOptions& options = {});
 
 /// Reads a trace file of ours, a Kineto file, a SQLite export of Nsight Systems (nsight.hpp), a
-/// memory snapshot of PyTorch (memory_snapshot.hpp), which the content tells apart, or a folder of
+/// memory snapshot of PyTorch (memory_snapshot.hpp), which the content tells apart, Chakra's files
+/// NAME.RANK.et (by one of them, by NAME or by their folder), or a folder of
 /// Kineto files (its .json and .json.gz; those without events are skipped with a remark). Errors
 /// are those of the readers.
 Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOptions& options = {});

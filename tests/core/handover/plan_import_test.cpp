@@ -87,6 +87,26 @@ nodes = 4
                 {.nodes = 4}) == Lines{});
 }
 
+TEST_CASE("Megatron-LM's experts decide how many GPUs there must be, and share them as shards",
+          "[core][handover]") {
+  const std::string script = R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4
+--seq-length 32 --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1
+--global-batch-size 32 --num-experts 4 --tensor-model-parallel-size 2 --sequence-parallel
+--pipeline-model-parallel-size 4 --overlap-param-gather --expert-model-parallel-size 4 )";
+  // 2 × 4 ranks hold the model. Experts of 2 tensor-parallel ranks each, divided by 4, in 4 stages
+  // take 32.
+  const Scenario whole = parsed(imported(Trainer::Megatron, script).text);
+  CHECK(whole.strategy.world_size() == 32);
+  CHECK(whole.strategy.data_parallel_shard_degree == 4);
+  CHECK(whole.strategy.zero_stage == 0);
+  CHECK(!whole.strategy.expert_parallel_folding);
+  // Experts that are not divided further lie on the tensor-parallel ranks, too: lcm(8, 1 × 4 × 4).
+  const Scenario folded =
+      parsed(imported(Trainer::Megatron, script + "--expert-tensor-parallel-size 1").text);
+  CHECK(folded.strategy.world_size() == 16);
+  CHECK(folded.strategy.expert_parallel_folding);
+}
+
 TEST_CASE("a scenario that torchtitan can say comes back from its TOML as it was",
           "[core][handover]") {
   const std::string text = R"([model]

@@ -1,0 +1,22 @@
+// Scenario texts that tests of several folders share.
+#pragma once
+
+#include <string>
+
+namespace lockstep::test {
+
+/// A pipeline of given times: 4 stages, 8 microbatches, forward 1 s, backward 2 s: 33 s.
+inline const std::string kSynthetic = R"([model]
+preset = "synthetic"
+[parallelism]
+pipeline_parallel_degree = 4
+pipeline_parallel_schedule = "1F1B"
+pipeline_parallel_microbatches = 8
+[costs]
+forward = 1.0
+backward_input = 1.0
+backward_weight = 1.0
+p2p = 0.0
+)";
+
+}  // namespace lockstep::test
