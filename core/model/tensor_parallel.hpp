@@ -75,11 +75,11 @@ class Adapter {
   TensorId z_, dz_, dz_scaled_;
 };
 
-/// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.
-class ColumnLinear {
+/// What both kinds of divided linear layer have.
+class DividedLinear {
  public:
-  ColumnLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
-               std::int64_t out, const LinearTensors& weights)
+  DividedLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
+                std::int64_t out, const LinearTensors& weights)
       : f_(f),
         tp_(tp),
         name_(std::move(name)),
@@ -87,6 +87,21 @@ class ColumnLinear {
         out_(out),
         weights_(weights),
         adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
+
+ protected:
+  FunctionBuilder& f_;
+  TensorParallel& tp_;
+  std::string name_;
+  std::int64_t in_, out_;
+  LinearTensors weights_;
+  Adapter adapter_;
+  TensorId x_;
+};
+
+/// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.
+class ColumnLinear : public DividedLinear {
+ public:
+  using DividedLinear::DividedLinear;
   /// Lets more columns of y, the last ones, be the product with other weights, which are divided in
   /// another way.
   void beside(std::int64_t out, const LinearTensors& weights) {
@@ -97,39 +112,17 @@ class ColumnLinear {
   void backward(TensorId dy, TensorId dx);
 
  private:
-  FunctionBuilder& f_;
-  TensorParallel& tp_;
-  std::string name_;
-  std::int64_t in_, out_, more_ = 0;
-  LinearTensors weights_, others_;
-  Adapter adapter_;
-  TensorId x_;
+  std::int64_t more_ = 0;
+  LinearTensors others_;
 };
 
 /// y[rows, out] = x[rows, in] · wᵀ summed over "tp" + b + residual, with `in` this rank's share.
-class RowLinear {
+class RowLinear : public DividedLinear {
  public:
-  RowLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
-            std::int64_t out, const LinearTensors& weights)
-      : f_(f),
-        tp_(tp),
-        name_(std::move(name)),
-        in_(in),
-        out_(out),
-        weights_(weights),
-        adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
+  using DividedLinear::DividedLinear;
   /// `residual` and `y` are own rows. Without a residual there must be no bias, and y needs a name.
   void forward(TensorId x, TensorId residual, TensorId y);
   void backward(TensorId dy, TensorId dx);
-
- private:
-  FunctionBuilder& f_;
-  TensorParallel& tp_;
-  std::string name_;
-  std::int64_t in_, out_;
-  LinearTensors weights_;
-  Adapter adapter_;
-  TensorId x_;
 };
 
 }  // namespace lockstep
