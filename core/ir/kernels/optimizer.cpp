@@ -62,9 +62,8 @@ std::vector<KernelRow> rows::optimizers() {
        .flops = "17 n",
        .efficiency_as = "adamw"},
       // adamw with moments as quantized states, m with signs and v without (quantized_state.hpp).
-      // The
-      // weights move by the new moments before these are rounded. Per moment, reading a code takes
-      // about 8 operations and finding one 20.
+      // The weights move by the new moments before these are rounded. Per moment, reading a code
+      // takes about 8 operations and finding one 20.
       {.kind = K::AdamW8bit,
        .name = "adamw_8bit",
        .dims = words("n block"),

@@ -139,7 +139,7 @@ class RoleParser {
     return key == 6    ? &unit.tied_copy
            : key == 8  ? &unit.whole_param
            : key == 11 ? &unit.gathered_late
-           : key == 12 ? &unit.frozen
+           : key == 13 ? &unit.frozen
                        : nullptr;
   }
 
