@@ -30,7 +30,6 @@ void search(benchmark::State& state, const Problem& p) {
   }
   SpaceOptions options;
   options.threads = 2;
-  options.settings = true;  // as the command does
   for (auto _ : state) {
     const Result<SpaceResult> found =
         search_space(loaded.points.front().scenario, simulated_layout, simulated_probe, options);

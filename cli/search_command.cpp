@@ -220,7 +220,6 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   options.constraints.offload = arguments.offload;
   options.most_memory = Bytes{static_cast<std::int64_t>(arguments.max_memory_gb * 1e9)};
   options.finalists = arguments.finalists;
-  options.settings = true;
   if (arguments.objective == "memory") options.objective = Objective::Memory;
   options.exhaustive = arguments.exhaustive;
   options.threads = arguments.threads > 0

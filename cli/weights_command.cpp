@@ -146,6 +146,12 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
         !wrote) {
       return wrote;
     }
+    if (arguments.json) {
+      console.out << json_text({{"folder", arguments.out},
+                                {"model", source->model.name},
+                                {"adapter_rank", source->model.lora.rank}});
+      return {};
+    }
     console.out << arguments.out << ": adapters of " << source->model.name
                 << ", for PeftModel.from_pretrained\n";
     return {};

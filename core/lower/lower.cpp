@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/base/nearest.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/model/frozen.hpp"
 
 namespace lockstep {
 namespace {
@@ -34,38 +34,12 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   return broken(pass.name, faults.front());
 }
 
-/// Whether every pattern of parameters to be frozen means some, and others are left to train.
-Result<void> check_frozen(const ModelSpec& model, const Program& program) {
-  const auto& parameters = program.parameters;
-  for (const std::string& pattern : model.frozen) {
-    ModelSpec alone;
-    alone.frozen = {pattern};
-    if (std::any_of(parameters.begin(), parameters.end(),
-                    [&](const Parameter& p) { return !alone.trains(p.name); })) {
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const Parameter& p : parameters) names.push_back(p.name);
-    const std::string near = nearest(pattern, names);
-    return invalid("model.frozen: the model has no parameter '" + pattern + "'" +
-                   (near.empty() ? "; they are called " + names.front() + ", … " + names.back()
-                                 : "; did you mean '" + near + "'?"));
-  }
-  if (model.frozen.empty() ||
-      std::any_of(parameters.begin(), parameters.end(),
-                  [&](const Parameter& p) { return model.trains(p.name); })) {
-    return {};
-  }
-  return invalid("model.frozen: all parameters are frozen, so there is nothing to train");
-}
-
 /// Runs all passes in the order of the table. If `each`, the program is verified after every pass;
 /// otherwise it is not verified here.
 Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_pass, bool each) {
   Draft draft(scenario);
-  if (const Result<void> known = check_frozen(scenario.model, draft.program); !known) {
-    return known.error();
-  }
+  const std::vector<Error> frozen = faults_of_frozen(scenario.model, draft.model);
+  if (!frozen.empty()) return frozen.front();
   for (const LoweringPass& pass : passes()) {
     const Result<void> done = pass.run(draft);
     if (after_pass) after_pass(pass.name, [&] { return pass.print(draft); });

@@ -58,8 +58,8 @@ struct SpaceOptions {
   /// EstimateClaim::kUsualTime of the best by estimate; and more if nothing is claimed of some that
   /// are.
   int finalists = 0;
-  bool settings = false;  // try other settings (core/plan/settings.hpp) for the best that is found
-  Bytes most_memory;      // of a rank; 0: what its device has
+  bool settings = true;  // try other settings (core/plan/settings.hpp) for the best that is found
+  Bytes most_memory;     // of a rank; 0: what its device has
   LayoutConstraints constraints;
   std::function<void(const SpaceNews&)> progress;  // called by one thread at a time
   std::function<bool()> stop;                      // ends the search when it returns true

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/read_file.hpp"
+#include "core/model/frozen.hpp"
 #include "core/spec/foreign_names.hpp"
 #include "core/spec/validate/warnings.hpp"
 
@@ -358,6 +359,12 @@ class Resolver {
 
   void report_validation(bool model_known, bool cluster_known) {
     std::vector<Fault> faults = validate(s_);
+    // Which parameters a model has is known only of sizes that are not refused.
+    if (faults.empty() && !s_.model.frozen.empty()) {
+      for (Error& fault : faults_of_frozen(s_.model, build_layers(s_.model, {}))) {
+        faults.push_back({"model.frozen", std::move(fault)});
+      }
+    }
     if (faults.empty()) {
       for (Warning& warning : warnings(s_)) {
         diagnostics_.warn(locate(root_, warning.key, start_), std::move(warning.message));

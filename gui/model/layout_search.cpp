@@ -45,19 +45,28 @@ JudgedLayout judged(const EstimatedLayout& e) {
           e.estimate.needed,
           static_cast<double>(s.tokens_per_step()) / e.estimate.step_time.v,
           std::nullopt,
-          e};
+          e,
+          e.point};
 }
 
 JudgedLayout judged(const FoundLayout& f) {
-  return {layout_name(f.scenario), family_of(f.point),   f.scenario, f.figures.step_time,
-          f.figures.memory.needed, f.figures.throughput, f.figures,  std::nullopt};
+  return {layout_name(f.scenario),
+          family_of(f.point),
+          f.scenario,
+          f.figures.step_time,
+          f.figures.memory.needed,
+          f.figures.throughput,
+          f.figures,
+          std::nullopt,
+          f.point};
 }
 
-/// Adds layouts. One that was simulated takes the place of its estimate.
+/// Adds layouts. One that was simulated takes the place of its estimate, also where the search
+/// chose other settings for it.
 void add(std::vector<JudgedLayoutPtr>& layouts, std::vector<JudgedLayout> news) {
   for (JudgedLayout& layout : news) {
     const auto known = std::find_if(layouts.begin(), layouts.end(), [&](const JudgedLayoutPtr& l) {
-      return l->name == layout.name && l->scenario == layout.scenario;
+      return l->point == layout.point;
     });
     if (known == layouts.end()) {
       layouts.push_back(std::make_shared<const JudgedLayout>(std::move(layout)));
@@ -220,7 +229,8 @@ std::vector<LayoutRow> layout_rows(const LayoutsFound& found, const RunPtr& open
                    fullest_rank(*open->report),
                    figures.throughput,
                    figures,
-                   std::nullopt};
+                   std::nullopt,
+                   {}};
   const auto slower = std::find_if(rows.begin(), rows.end(), [&](const LayoutRow& row) {
     return figures.step_time < row.layout->step_time;
   });

@@ -25,7 +25,8 @@ struct JudgedLayout {
   Bytes needed;           // likewise, of the rank that needs most
   double throughput = 0;  // tokens/s, or images/s for a vision model
   std::optional<LayoutFigures> simulated;
-  std::optional<EstimatedLayout> estimated;
+  std::optional<EstimatedLayout> estimated;  // with the settings that all layouts have
+  LayoutPoint point;                         // none if a search did not find it
 };
 using JudgedLayoutPtr = std::shared_ptr<const JudgedLayout>;
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
 
@@ -105,6 +106,33 @@ TEST_CASE("lesson --json has the page's figures and its answers", "[cli]") {
   CHECK(lesson["text"].get<std::string>().find('{') == std::string::npos);
   CHECK(!lesson["questions"].empty());
   for (const auto& question : lesson["questions"]) CHECK(!question["answer"].empty());
+}
+
+TEST_CASE("calibrate --json says what the profile says that it wrote", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string profile = folder / "machine.toml";
+  const auto json = json_of({"calibrate", "--backend", "cpu", "--quick", "--out", profile});
+  CHECK(json["profile"] == profile);
+  std::vector<Error> errors;
+  const ClusterSpec cluster = load_cluster(profile, errors);
+  REQUIRE(errors.empty());
+  const DeviceSpec& device = cluster.device;
+  CHECK(json["device"] == device.name);
+  CHECK(json["ranks_at_full_rate"] == device.concurrent_ranks);
+  CHECK(json["memory_bytes_per_s"].get<double>() > 0);
+  REQUIRE(json["peak_flops_per_s"].size() == device.peaks.size());
+  for (const PeakRate& peak : device.peaks) {
+    CHECK(json["peak_flops_per_s"][std::string(to_string(peak.dtype))].get<double>() ==
+          Approx(peak.rate.v).epsilon(1e-9));
+  }
+  for (const auto& [key, value] : {std::pair("memory_bytes_per_s", device.memory_bandwidth.v),
+                                   std::pair("kernel_overhead_s", device.launch_overhead.v),
+                                   std::pair("hand_over_s", device.hand_over.v),
+                                   std::pair("link_bytes_per_s", cluster.intra_node.bandwidth.v),
+                                   std::pair("link_latency_s", cluster.intra_node.latency.v)}) {
+    INFO(key);
+    CHECK(json[key].get<double>() == Approx(value).epsilon(1e-9));
+  }
 }
 
 TEST_CASE("export of a plan as JSON is its text, its launch and what it cannot say", "[cli]") {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/read_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
 #include "core/data/token_files.hpp"
 #include "core/tokenizer/tokenizer.hpp"
@@ -34,11 +35,15 @@ std::string tokenizer_json() {
 }
 
 /// A run of the byte-level model, whose last checkpoint is that of step 6.
-void train(const TemporaryFolder& folder) {
+void train(const TemporaryFolder& folder, const Words& more = {}) {
   write_bytes(folder / "text", words(200, 1));
   write_bytes(folder / "s.toml", kTiny);
-  const auto run = lockstep({"run", folder / "s.toml", "--backend", "cpu", "--out", folder / "run",
-                             "--set", "training.dataset=" + (folder / "text"), "--quiet"});
+  Words arguments = {
+      "run",    folder / "s.toml", "--backend", "cpu",
+      "--out",  folder / "run",    "--set",     "training.dataset=" + (folder / "text"),
+      "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto run = lockstep(arguments);
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
 }
@@ -125,6 +130,49 @@ TEST_CASE("a trained model is taken out, brought in again, says the same and goe
         "checkpoint.interval=2", "--quiet"});
   CHECK(fs::exists(folder / "more/checkpoints/step-2/model.safetensors"));
   done({"sample", folder / "more", "--prompt", "the "});
+}
+
+TEST_CASE("import and export say as JSON what they wrote", "[cli]") {
+  const TemporaryFolder folder;
+  train(folder);
+  const auto type = [](const Tensor& tensor) { return std::string(to_string(tensor.dtype)); };
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const std::string out = folder / dtype;
+    const auto json = nlohmann::json::parse(
+        done({"export", "hf", folder / "run", "--out", out, "--dtype", dtype, "--json"}).out);
+    CHECK(json["folder"] == out);
+    CHECK(json["model"] == "gpt2-tiny");
+    const auto written = read_safetensors(out + "/model.safetensors");
+    REQUIRE(written.ok());
+    REQUIRE(!written->tensors.empty());
+    for (const auto& [name, tensor] : written->tensors) CHECK(json["dtype"] == type(tensor));
+  }
+  const std::string run = folder / "again";
+  const auto json =
+      nlohmann::json::parse(done({"import", "hf", folder / "float32", "--out", run, "--json"}).out);
+  CHECK(json["run"] == run);
+  CHECK(json["scenario"] == run + "/scenario.toml");
+  const auto made = read_safetensors(run + "/checkpoints/step-0/model.safetensors");
+  REQUIRE(made.ok());
+  CHECK(json["tensors"] == made->tensors.size());
+  const auto model = nlohmann::json::parse(
+      done({"show", "model", json["scenario"].get<std::string>(), "--json"}).out);
+  CHECK(json["tensors"] == model["tensors"].size());
+  CHECK(json["model"] == model["name"]);
+}
+
+TEST_CASE("export of adapters says as JSON of which rank they are", "[cli]") {
+  const TemporaryFolder folder;
+  train(folder, {"--set", "lora.rank=3"});
+  const std::string out = folder / "adapters";
+  const auto json = nlohmann::json::parse(
+      done({"export", "hf", folder / "run", "--out", out, "--adapters", "--json"}).out);
+  CHECK(json["folder"] == out);
+  CHECK(json["model"] == "gpt2-tiny");
+  const auto config = read_file(out + "/adapter_config.json");
+  REQUIRE(config.ok());
+  CHECK(json["adapter_rank"] == nlohmann::json::parse(*config)["r"]);
+  CHECK(json["adapter_rank"] == 3);
 }
 
 TEST_CASE("sample says as JSON which tokens it read and made", "[cli]") {

@@ -72,12 +72,13 @@ TEST_CASE("a search takes the settings that make its best layout better, and no 
     options.constraints.only.push_back(*parse_only(only));
   }
   const Scenario base = task("");
+  options.settings = false;
   const auto plain = search_space(base, oracle, simulated_probe, options);
   REQUIRE(plain.ok());
   CHECK(plain->counts.settings == 0);
   CHECK(plain->found.front().figures.step_time.v == 2);
 
-  options.settings = true;
+  options.settings = SpaceOptions().settings;  // every search does, unless it is told not to
   const auto chosen = search_space(base, oracle, simulated_probe, options);
   REQUIRE(chosen.ok());
   CHECK(chosen->found.size() == plain->found.size());

@@ -60,7 +60,14 @@ TEST_CASE("a search ends with what the command line finds", "[gui][model]") {
   CHECK(found.counts.layouts == expected->counts.layouts);
   CHECK(found.counts.estimated == expected->counts.estimated);
   CHECK(found.counts.simulated == expected->counts.simulated);
+  CHECK(found.counts.settings == expected->counts.settings);
+  CHECK(found.counts.settings > 0);
   CHECK(found.lost.size() == expected->lost.size());
+  // The best has one row, whatever its settings, and with its estimate, by which others are slower.
+  CHECK(found.layouts.front()->estimated);
+  for (std::size_t i = 1; i < found.layouts.size(); ++i) {
+    CHECK(found.layouts[i]->point != found.layouts.front()->point);
+  }
   CHECK_FALSE(found.stopped);
 }
 
