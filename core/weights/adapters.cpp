@@ -34,14 +34,7 @@ Result<std::vector<double>> read_values(const StateReader& state, const std::str
 Result<void> check_adapters(const StateReader& state, const ModelSpec& spec) {
   for (const Parameter& parameter : parameters_of(spec)) {
     if (!is_adapter(parameter)) continue;
-    const auto found = state.head().tensors.find(parameter.name);
-    if (found == state.head().tensors.end()) {
-      return invalid("the checkpoint lacks parameter '" + parameter.name + "'");
-    }
-    if (found->second.shape != parameter.shape) {
-      return invalid("parameter '" + parameter.name +
-                     "' of the checkpoint has another shape than the model's");
-    }
+    if (auto there = check_parameter(state, parameter); !there) return there;
   }
   return {};
 }

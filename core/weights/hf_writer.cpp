@@ -30,14 +30,7 @@ class HfWriter {
 
   Result<void> collect(const ModelSpec& spec) {
     for (const Parameter& parameter : parameters_of(spec)) {
-      const auto found = state_.head().tensors.find(parameter.name);
-      if (found == state_.head().tensors.end()) {
-        return invalid("the checkpoint lacks parameter '" + parameter.name + "'");
-      }
-      if (found->second.shape != parameter.shape) {
-        return invalid("parameter '" + parameter.name +
-                       "' of the checkpoint has another shape than the model's");
-      }
+      if (auto there = check_parameter(state_, parameter); !there) return there;
       const auto tensors = hf_tensors(spec, parameter);
       if (!tensors) return tensors.error();
       for (const HfTensor& tensor : *tensors) {
@@ -143,6 +136,18 @@ class HfWriter {
 };
 
 }  // namespace
+
+Result<void> check_parameter(const StateReader& state, const Parameter& parameter) {
+  const auto found = state.head().tensors.find(parameter.name);
+  if (found == state.head().tensors.end()) {
+    return invalid("the checkpoint lacks parameter '" + parameter.name + "'");
+  }
+  if (found->second.shape != parameter.shape) {
+    return invalid("parameter '" + parameter.name +
+                   "' of the checkpoint has another shape than the model's");
+  }
+  return {};
+}
 
 Result<void> write_hf_weights(const StateReader& state, const ModelSpec& spec,
                               const std::string& folder, const HfExport& options) {

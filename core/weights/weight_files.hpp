@@ -17,6 +17,9 @@ namespace lockstep {
 /// The parameters of a transformer, each once, with whole shapes.
 std::vector<Parameter> parameters_of(const ModelSpec& spec);
 
+/// Whether a state has the parameter, in its shape. Errors: InvalidSpec.
+Result<void> check_parameter(const StateReader& state, const Parameter& parameter);
+
 /// Opens model.safetensors of a folder, or the files that model.safetensors.index.json names, as a
 /// state of step 0 whose parameters have the type `dtype`, whatever type they have in the files.
 /// Errors name the file and the tensor: InvalidSpec if something is missing or has another shape

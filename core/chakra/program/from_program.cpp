@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "core/chakra/program/program.hpp"
 
@@ -28,8 +29,14 @@ IndexVector<OpId, const Span*> spans_of(const Trace& trace, Rank rank, std::size
   IndexVector<OpId, const Span*> found;
   found.resize(ops, nullptr);
   const Rank shown = trace.same_as.empty() ? rank : trace.same_as[rank];
-  for (const Span& span : trace.spans) {  // sorted by step, so the last one stays
-    if (span.rank == shown && to_size(span.op) < ops) found[span.op] = &span;
+  if (trace.spans.empty()) return found;
+  const auto place = [](const Span& span) { return std::pair(span.step, span.rank); };
+  const auto own = std::pair(trace.spans.back().step, shown);
+  auto span =
+      std::lower_bound(trace.spans.begin(), trace.spans.end(), own,
+                       [&](const Span& s, const auto& wanted) { return place(s) < wanted; });
+  for (; span != trace.spans.end() && place(*span) == own; ++span) {
+    if (to_size(span->op) < ops) found[span->op] = &*span;
   }
   return found;
 }
