@@ -61,7 +61,7 @@ Subject subject_of(const Scenario& scenario) {
           scenario.training.on_nonfinite,
           {scenario.training.skip_loss_zscore, scenario.training.skip_grad_zscore},
           print_scenario(scenario),
-          scenario.model.simulated_only};
+          scenario.model.why_only_simulated()};
 }
 
 PointRun::PointRun(const RunArguments& arguments, const Console& console, const Subject& subject,
@@ -95,9 +95,7 @@ Result<PointOutcome> PointRun::run() {
   if (const std::string& lacking = subject_.model_lacks; !simulated_ && !lacking.empty()) {
     return Error{ErrorKind::Unsupported,
                  "--backend " + arguments_.backend +
-                     ": the model can be simulated, and not trained: "
-                     "Lockstep lacks " +
-                     lacking + " (model.simulated_only)",
+                     ": the model can be simulated, and not trained: " + lacking,
                  std::nullopt};
   }
   if (const auto same = agree_on_subject(*program); !same) return same.error();

@@ -31,7 +31,7 @@ struct Subject {
   NonFinite on_nonfinite = NonFinite::Stop;
   SpikeLimits spikes;
   std::string scenario;     // resolved text; empty if there is none
-  std::string model_lacks;  // ModelSpec::simulated_only
+  std::string model_lacks;  // ModelSpec::why_only_simulated()
 };
 
 /// The subject of a scenario, which must outlive it.

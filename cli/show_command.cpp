@@ -80,8 +80,8 @@ std::string model_text(const Scenario& scenario, const Program& program) {
         spec.experts,
         spec.expert_period == 1 ? "every block"
                                 : fmt::format("every {}. block", spec.expert_period),
-        spec.experts_per_token, spec.expert_capacity(shape.rows()), shape.rows(),
-        count_text(double(model.active_parameter_count(spec))));
+        spec.experts_per_token, spec.expert_capacity(shape.rows(), shape.expert_parallel),
+        shape.rows(), count_text(double(model.active_parameter_count(spec))));
   }
   text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");

@@ -55,6 +55,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::RouteForward, {tokens, 8, 2, expert_rows}},
       {K::RouteBackward, {tokens, 8, 2, expert_rows}, {0.0}},
       {K::RouteLoad, {tokens, 8, 2, expert_rows}},
+      {K::RouterBias, {256}, {0.001}},
       {K::RouteBalance, {tokens, 8}, {0.0}},
       {K::CombineForward, {tokens, width, 2, 8 * expert_rows}, {}, 1},
       {K::CombineBackward, {tokens, width, 2, 8 * expert_rows}},

@@ -138,6 +138,9 @@ class MegatronReader : MegatronAccount {
       }
     }
     take_real("model.capacity_factor", 0);
+    const std::string score = word("moe-router-score-function");
+    if (!score.empty()) plan_.text("model.router_score", score, from("moe-router-score-function"));
+    if (flag("moe-router-enable-expert-bias")) take_real("model.router_bias_update_rate", 0.001);
     const std::string balance = word("moe-router-load-balancing-type");
     const bool has_loss = balance.empty() || balance.find("aux_loss") != std::string::npos;
     if (has_loss) take_real("model.router_aux_loss_coef", 0);

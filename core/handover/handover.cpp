@@ -35,6 +35,8 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
   std::vector<std::string> unsaid;
   leave_unsaid(unsaid, s.what_if != WhatIfSpec{},
                "[what_if]: a cluster that is slower than it is exists only in the simulation");
+  leave_unsaid(unsaid, s.model.router_imbalance > 0,
+               "model.router_imbalance: how uneven a router is shows in its training");
   leave_unsaid(unsaid, s.training.stochastic_rounding,
                "training.stochastic_rounding: its optimizer rounds to nearest");
   leave_unsaid(

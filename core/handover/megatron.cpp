@@ -72,6 +72,14 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
     a.flag_if(m.shared_expert_gate, named("model.shared_expert_gate"));
   }
   if (m.capacity_factor > 0) a.number(named("model.capacity_factor"), m.capacity_factor);
+  const bool sigmoids = m.router_score == RouterScore::Sigmoid;
+  if (sigmoids) a.set(named("model.router_score"), "sigmoid");
+  if (m.router_bias_update_rate > 0 && sigmoids) {
+    a.flag("moe-router-enable-expert-bias");
+    a.number(named("model.router_bias_update_rate"), m.router_bias_update_rate);
+  }
+  leave_unsaid(unsaid, m.router_bias_update_rate > 0 && !sigmoids,
+               "model.router_bias_update_rate: its experts have biases beside sigmoids only");
   if (m.router_aux_loss_coef > 0) {
     a.set("moe-router-load-balancing-type", "aux_loss");
     a.number(named("model.router_aux_loss_coef"), m.router_aux_loss_coef);

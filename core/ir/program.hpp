@@ -250,10 +250,16 @@ struct Parameter {
 };
 // What the names of adapters end with (LoRA): those of "x" are "x.lora_a" and "x.lora_b".
 inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
-/// Whether a parameter is one that a training adds to a model which was trained without it, so that
-/// a state may lack it.
+/// Whether a parameter belongs to an adapter.
 inline bool is_adapter(const Parameter& parameter) {
   return parameter.name.ends_with(kAdapterDown) || parameter.name.ends_with(kAdapterUp);
+}
+// What the names of the biases end with that balance a router's choices.
+inline constexpr std::string_view kRouterBias = ".router_bias";
+/// Whether a training adds the parameter to a model which was trained without it, so that a state
+/// may lack it.
+inline bool may_begin_anew(const Parameter& parameter) {
+  return is_adapter(parameter) || parameter.name.ends_with(kRouterBias);
 }
 
 /// Sections [first, end) of a parameter; all of them if `end` is 0. A unit holds some sections only

@@ -2,12 +2,14 @@
 //
 // Tokens are routed as in Mixtral (Jiang et al. 2024): by a softmax over all experts, a token
 // chooses the `experts_per_token` most probable ones, weighted by their probabilities over the sum
-// of these. With one choice the weight is the probability itself, as in Switch Transformer (Fedus
-// et al. 2021). Every expert has room for `capacity` tokens of a microbatch and rank, so that all
-// sizes are known beforehand (Lepikhin et al. 2020); a token that finds no room keeps only its
-// residual. Tensor parallelism does not divide experts: with sequence parallelism, each of its
-// ranks routes its own rows, and their gradients are summed (as with Megatron-Core's
-// expert_tensor_parallel_size = 1).
+// of these; or by a sigmoid of every expert's logit, as in DeepSeek-V3. With one choice the weight
+// is the probability itself, as in Switch Transformer (Fedus et al. 2021). Every expert has room
+// for `capacity` tokens of a microbatch and rank, so that all sizes are known beforehand (Lepikhin
+// et al. 2020); a token that finds no room keeps only its residual. A bias of each expert may be
+// added to the probabilities for the choice alone; a step moves it against the expert's load (Wang
+// et al. 2024), which is summed over ranks as gradients are. Tensor parallelism does not divide
+// experts: with sequence parallelism, each of its ranks routes its own rows, and their gradients
+// are summed (as with Megatron-Core's expert_tensor_parallel_size = 1).
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
 //   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
@@ -24,6 +26,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
   const std::int64_t n = spec.experts;
   const double residual = residual_scale(spec);
   layer.add("moe.router", {n, c}, InitKind::Normal, 0.02);
+  if (spec.router_bias_update_rate > 0) layer.add_router_bias("moe.router_bias", n);
   if (is_gpt2(spec)) {
     layer.add_expert("moe.experts.wfc", {n, ffn, c}, InitKind::Normal, 0.02);
     layer.add_expert("moe.experts.bfc", {n, ffn}, InitKind::Zeros);
@@ -81,11 +84,14 @@ class MixtureOfExperts final : public FeedForward {
         tokens_(shape.own_rows()),
         hidden_(spec.hidden),
         ffn_(spec.ffn_hidden),
-        capacity_(spec.expert_capacity(tokens_)),
+        capacity_(spec.expert_capacity(tokens_, shape.expert_parallel)),
         places_(spec.experts * capacity_),
-        routing_({tokens_, spec.experts, spec.experts_per_token, capacity_}),
+        sigmoids_(spec.router_score == RouterScore::Sigmoid ? 1 : 0),
+        routing_({tokens_, spec.experts, spec.experts_per_token, capacity_, sigmoids_}),
         combination_({tokens_, hidden_, spec.experts_per_token, places_}),
         router_(p.linear("moe.router", "")),
+        bias_(p.w("moe.router_bias")),
+        load_(p.g("moe.router_bias")),
         up_(f, shape, spec.experts, capacity_, hidden_, is_gpt2(spec) ? ffn_ : 2 * ffn_,
             p.linear(is_gpt2(spec) ? "moe.experts.wfc" : "moe.experts.w13", "moe.experts.bfc")),
         down_(
@@ -104,7 +110,7 @@ class MixtureOfExperts final : public FeedForward {
     slots_ = f_.tensor(tokens_ * spec_.experts_per_token, DType::I32);
     sources_ = f_.tensor(places_, DType::I32);
     f_.emit(Part::Forward, KernelKind::RouteForward,
-            {routing_, {}, {logits}, {probs_, gates_, slots_, sources_}});
+            {routing_, {}, {logits, bias_}, {probs_, gates_, slots_, sources_}});
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
@@ -133,6 +139,7 @@ class MixtureOfExperts final : public FeedForward {
         f_.communicate(Part::InputGrad, OpKind::AllReduce, axis, load, load);
       }
     }
+    f_.emit(Part::WeightGrad, KernelKind::RouteLoad, {routing_, {}, {slots_}, {load_}});
     const TensorId dreturned = f_.tensor(places_ * hidden_, "dreturned");
     const TensorId dgates = f_.tensor(tokens_ * spec_.experts_per_token, wide);
     f_.emit(Part::InputGrad, KernelKind::CombineBackward,
@@ -165,7 +172,7 @@ class MixtureOfExperts final : public FeedForward {
     if (!axes.empty()) {
       const TensorId balanced = f_.tensor(tokens_ * spec_.experts, wide);
       f_.emit(Part::InputGrad, KernelKind::RouteBalance,
-              {{tokens_, spec_.experts},
+              {{tokens_, spec_.experts, sigmoids_},
                {balance},
                with_loss_scale(f_, shape_, {dlogits, probs_, load}),
                {balanced}});
@@ -199,9 +206,10 @@ class MixtureOfExperts final : public FeedForward {
   FunctionBuilder& f_;
   const ModelSpec& spec_;
   const LayerShape& shape_;
-  std::int64_t tokens_, hidden_, ffn_, capacity_, places_;
+  std::int64_t tokens_, hidden_, ffn_, capacity_, places_, sigmoids_;
   std::vector<std::int64_t> routing_, combination_;  // dimensions of the kernels
   LinearTensors router_;
+  TensorId bias_, load_;  // of the experts, for their choice; the load takes the gradient's place
   ExpertLinear up_, down_;
   std::optional<SharedExpert> shared_;
   TensorId x_, probs_, gates_, slots_, sources_, pre_, combined_;

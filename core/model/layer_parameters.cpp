@@ -9,6 +9,7 @@ namespace {
 constexpr std::string_view kPlain = "_plain", kFrozen = "_frozen";
 // Of units whose parameters all ranks hold whole, each with a term of their gradients.
 constexpr std::string_view kHeads = "_heads", kAdapters = "_adapters";
+constexpr std::string_view kBalance = "_balance";
 
 /// A unit's suffix without what tells it from the one beside it.
 std::string_view base_of(std::string_view suffix) {
@@ -34,7 +35,8 @@ LayerDeclaration LayerDeclaration::of_end(Model& model, const ModelSpec& spec,
 
 UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& parameter) {
   const bool frozen = !spec_.trains(parameter.name);
-  const bool plain = !frozen && shape_.plain_apart && parameter.shape.size() == 1;
+  const bool balances = !frozen && suffix == kBalance;
+  const bool plain = !frozen && !balances && shape_.plain_apart && parameter.shape.size() == 1;
   const std::string name = suffix + std::string(frozen  ? kFrozen
                                                 : plain ? kPlain
                                                         : std::string_view());
@@ -47,11 +49,12 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
   fresh.decays = !plain;
   fresh.shard_multiple = shape_.shard_multiple;
   fresh.frozen = frozen;
+  fresh.balances = balances;
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
   } else {
-    fresh.shard_count = shape_.shard_count;
+    fresh.shard_count = suffix == kBalance ? 1 : shape_.shard_count;
     if (ranks_ > 1 && suffix.empty()) {
       fresh.split_axis = ranks_ > shape_.tensor_parallel ? "vocabulary" : "tp";
     }
@@ -103,6 +106,15 @@ void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int6
   }
   UnitLayout& layout = unit("_experts", parameter);
   append(layout, std::move(parameter), shape_.expert_parallel);
+}
+
+void LayerDeclaration::add_router_bias(const std::string& name, std::int64_t experts) {
+  Parameter parameter;
+  parameter.name = layer_name_ + "." + name;
+  parameter.shape = {experts};
+  parameter.init = InitKind::Zeros;
+  UnitLayout& layout = unit(std::string(kBalance), parameter);
+  append(layout, std::move(parameter), 1);
 }
 
 /// A begins with the variance of PEFT's initial values, which are uniform in ±1/sqrt(in); B with

@@ -63,6 +63,9 @@ class LayerDeclaration {
   /// "_experts", which is divided over the ranks of "ep".
   void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                   double scale = 0);
+  /// Adds the bias by which a router balances its choices, one for each expert, to a unit of its
+  /// own, "_balance" (UnitLayout::balances).
+  void add_router_bias(const std::string& name, std::int64_t experts);
   /// The units declared so far.
   const std::vector<LayerUnit>& units() const { return units_; }
 

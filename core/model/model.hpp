@@ -75,6 +75,9 @@ struct UnitLayout {
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   bool decays = true;                     // whether weight decay is for its parameters
   bool frozen = false;                    // whether its parameters are not trained
+  /// Whether its one parameter is a router's bias. Its gradient is the load of the experts, by
+  /// which router_bias moves it; every rank holds it whole, and it does not count in the norm.
+  bool balances = false;
   /// Elements of one of its shards.
   std::int64_t shard_elements() const {
     return shard_count == 1 ? elements : round_up(ceil_div(elements, shard_count), shard_multiple);
@@ -85,8 +88,8 @@ struct UnitLayout {
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {
   int unit = -1;       // index into Model::units
-  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads", "_adapters" or "_experts";
-                       // then "_plain" or "_frozen"
+  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads", "_adapters", "_experts"
+                       // or "_balance"; then "_plain" or "_frozen"
 };
 
 /// A kind of layer. Layers of the same kind share functions.

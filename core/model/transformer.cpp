@@ -14,7 +14,8 @@ Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
                    const LayerShape& shape) {
   Flops total = work(steps).flops;
   if (spec.experts == 0) return total;
-  const double places = double(spec.experts) * double(spec.expert_capacity(shape.rows()));
+  const double places =
+      double(spec.experts) * double(spec.expert_capacity(shape.rows(), shape.expert_parallel));
   const double taken = double(shape.rows()) * double(spec.experts_per_token);
   const double empty = 1 - std::min(1.0, taken / places);
   for (const LayerStep& step : steps) {

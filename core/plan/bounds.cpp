@@ -217,7 +217,8 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
     for (const LayerUnit& used : layer.units) {
       if (used.unit == draft.model.tied_unit && std::exchange(tied, true)) continue;
       const UnitLayout& unit = draft.model.units[used.unit];
-      if (unit.frozen) continue;  // it has no states, and is left out of what a rank at least has
+      // Without the states of others, it is left out of what a rank at least has.
+      if (unit.frozen || unit.balances) continue;
       (unit.split_axis == "ep" ? cost.expert_elements : cost.elements) +=
           static_cast<double>(unit.elements);
     }

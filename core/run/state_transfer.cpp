@@ -259,7 +259,7 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
         Result<void> written;
         const std::string key = kPrefixes[slot] + parameter.name;
         const TensorInfo* const known = find_tensor(state, key);
-        const bool begins = is_adapter(parameter) && known == nullptr;
+        const bool begins = may_begin_anew(parameter) && known == nullptr;
         if (!begins && (is_parameter ? state != nullptr : moments)) {
           // What is frozen may be held in fewer digits than it was trained in.
           const DType own = kept_type(role.buffer(kept[slot]));

@@ -19,6 +19,10 @@ constexpr auto choices(Architecture) {
                                    {"resnet", Architecture::Resnet},
                                    {"synthetic", Architecture::Synthetic}}};
 }
+constexpr auto choices(RouterScore) {
+  return Choices<RouterScore, 2>{
+      {{"softmax", RouterScore::Softmax}, {"sigmoid", RouterScore::Sigmoid}}};
+}
 constexpr auto choices(PipelineSchedule) {
   Choices<PipelineSchedule, kSchedules.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) {

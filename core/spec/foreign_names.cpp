@@ -33,6 +33,8 @@ constexpr ForeignName kNames[] = {
     {"model.shared_expert_gate", "", "moe-shared-expert-gate", ""},
     {"model.capacity_factor", "", "moe-expert-capacity-factor", ""},
     {"model.router_aux_loss_coef", "", "moe-aux-loss-coeff", ""},
+    {"model.router_bias_update_rate", "", "moe-router-bias-update-rate", ""},
+    {"model.router_score", "", "moe-router-score-function", ""},
     {"lora.rank", "", "", "", "r"},
     {"lora.alpha", "", "", "", "lora_alpha"},
     {"training.seq_len", kSame, "seq-length", ""},

@@ -5,15 +5,29 @@
 
 namespace lockstep {
 
-std::int64_t ModelSpec::expert_capacity(std::int64_t tokens) const {
-  if (capacity_factor == 0) return tokens;
+std::int64_t ModelSpec::expert_capacity(std::int64_t tokens, int ranks) const {
+  double factor = capacity_factor;
+  if (router_imbalance > 0) {
+    const double needed = ranks > 1 ? router_imbalance : 1;
+    factor = factor == 0 ? needed : std::min(factor, needed);
+  }
+  if (factor == 0) return tokens;
   constexpr double kRounding = 1e-9;  // so that an even share of 5 is not rounded up to 6
-  const double share = capacity_factor * static_cast<double>(tokens) *
+  const double share = factor * static_cast<double>(tokens) *
                        static_cast<double>(experts_per_token) / static_cast<double>(experts);
   // A token chooses an expert at most once, so an expert never needs more room than there are
   // tokens.
   return static_cast<std::int64_t>(
       std::min(static_cast<double>(tokens), std::max(1.0, std::ceil(share * (1 - kRounding)))));
+}
+
+std::string ModelSpec::why_only_simulated() const {
+  if (!simulated_only.empty())
+    return "Lockstep lacks " + simulated_only + " (model.simulated_only)";
+  return router_imbalance == 0
+             ? ""
+             : "model.router_imbalance says how unevenly tokens choose their experts, which those "
+               "of a training do by themselves";
 }
 
 namespace {

@@ -31,6 +31,12 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// What makes probabilities of a router's logits.
+enum class RouterScore {
+  Softmax,  // over all experts (Mixtral)
+  Sigmoid,  // of each by itself (DeepSeek-V3)
+};
+
 /// The linear layers of a block that adapters are for, by their names in Megatron.
 inline constexpr std::array<std::string_view, 4> kLoraModules = {"linear_qkv", "linear_proj",
                                                                  "linear_fc1", "linear_fc2"};
@@ -78,8 +84,16 @@ struct ModelSpec {
   std::int64_t experts = 0;            // of a block; 0 for a dense model
   std::int64_t experts_per_token = 2;  // how many experts a token chooses: the most probable
   std::int64_t expert_period = 1;      // the last of every so many blocks has experts
-  double capacity_factor = 1.25;       // an expert's room over its even share; 0: for all tokens
-  double router_aux_loss_coef = 0;     // weight of the loss that balances the experts
+  RouterScore router_score = RouterScore::Softmax;
+  double capacity_factor = 1.25;    // an expert's room over its even share; 0: for all tokens
+  double router_aux_loss_coef = 0;  // weight of the loss that balances the experts
+  /// By how much a step moves the bias of an expert, which is added to its probability where tokens
+  /// choose, and nowhere else: up if it was chosen less often than the mean, down if more often
+  /// (Wang et al. 2024, auxiliary-loss-free load balancing, algorithm 1). 0: no biases.
+  double router_bias_update_rate = 0;
+  /// What-if of the simulator: how many choices fall on the busiest of the ranks that divide the
+  /// experts, over the mean of these ranks. Every rank is then that one. 0: as many as have room.
+  double router_imbalance = 0;
   /// Width of a dense network beside the experts, which every token takes (DeepSeek, Qwen2-MoE); 0:
   /// none. With a gate its result is multiplied by the sigmoid of a linear layer with one output.
   std::int64_t shared_expert_hidden = 0;
@@ -109,8 +123,12 @@ struct ModelSpec {
     return experts > 0 && (block + 1) % expert_period == 0;
   }
   /// For how many of the `tokens` of a microbatch on a rank an expert has room: capacity_factor ×
-  /// tokens × experts_per_token / experts, rounded up (Fedus et al. 2021, equation 3).
-  std::int64_t expert_capacity(std::int64_t tokens) const;
+  /// tokens × experts_per_token / experts, rounded up (Fedus et al. 2021, equation 3). `ranks`
+  /// divide the experts; if router_imbalance is given, the room is no larger than what the busiest
+  /// of them needs. (One rank with all experts always gets the mean.)
+  std::int64_t expert_capacity(std::int64_t tokens, int ranks) const;
+  /// Why the model can only be simulated, as the end of a sentence; empty if it can be trained.
+  std::string why_only_simulated() const;
   /// Elements of one image.
   std::int64_t image_elements() const { return image_size * image_size * 3; }
   bool operator==(const ModelSpec&) const = default;

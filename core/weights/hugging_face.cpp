@@ -139,7 +139,8 @@ HfType type_of(const ModelSpec& spec) {
   }
   const int kinds = int{spec.qkv_bias} + int{spec.qk_norm} + int{spec.fused_names};
   if (spec.architecture != Architecture::Llama || kinds > 1) return {};
-  if (spec.shared_expert_hidden > 0) return {};
+  if (spec.shared_expert_hidden > 0 || spec.router_bias_update_rate > 0) return {};
+  if (spec.router_score != RouterScore::Softmax) return {};
   if (experts && (spec.expert_period != 1 || spec.qkv_bias || spec.fused_names)) return {};
   if (spec.qk_norm && experts) return {"qwen3_moe", "Qwen3MoeForCausalLM"};
   if (spec.qk_norm) return {"qwen3", "Qwen3ForCausalLM"};

@@ -101,6 +101,17 @@ TEST_CASE("a model that lacks only what costs no time is simulated, and not trai
 
 }  // namespace
 
+TEST_CASE("a router as uneven as the scenario says is simulated, and not trained", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml",
+              "[model]\npreset = \"mixtral-tiny\"\nrouter_imbalance = 1.5\n"
+              "[parallelism]\ndata_parallel_shard_degree = 4\nexpert_parallel_degree = 4\n");
+  CHECK(lockstep({"run", folder / "s.toml", "--quiet"}).exit_code == 0);
+  const auto trained = lockstep({"run", folder / "s.toml", "--backend", "cpu", "--quiet"});
+  CHECK(trained.exit_code == 2);
+  CHECK_THAT(trained.err, ContainsSubstring("model.router_imbalance says how unevenly tokens"));
+}
+
 TEST_CASE("a trained model is taken out, brought in again, says the same and goes on training",
           "[cli]") {
   const TemporaryFolder folder;

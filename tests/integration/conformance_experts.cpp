@@ -36,6 +36,10 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                 .wide_in = "w",
                                 .wide_out = "ww--"};
   add(forward);
+  ConformanceCase biased = forward;
+  biased.in.push_back(wave(experts, 0.3));
+  biased.wide_in = "ww";
+  add(biased);
   const auto routed = outputs(forward);
   const Numbers &probs = routed[0], &gates = routed[1], &slots = routed[2];
   add({.kind = K::RouteBackward,
@@ -53,6 +57,20 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
   const ConformanceCase count{
       .kind = K::RouteLoad, .dims = dims, .in = {slots}, .wide_in = "-", .wide_out = "w"};
   add(count);
+  ConformanceCase more = count;
+  more.accumulate = true;
+  more.initial = {counted(experts, 5)};
+  add(more);
+  // A negative coefficient: nothing changes.
+  for (const Numbers& coefficient : {Numbers{}, Numbers{0.25}, Numbers{-1.0}}) {
+    add({.kind = K::RouterBias,
+         .dims = {experts},
+         .scalars = {0.01},
+         .in = {outputs(count)[0], coefficient},
+         .initial = {wave(experts, 0.5), counted(experts, 7)},
+         .wide_in = coefficient.empty() ? "w" : "ww",
+         .wide_out = " w"});
+  }
   add({.kind = K::RouteBalance,
        .dims = {tokens, experts},
        .scalars = {0.01},
@@ -63,6 +81,27 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .dims = {tokens, experts},
        .scalars = {0.01},
        .in = {wave(tokens * experts, 1.0), probs, outputs(count)[0], {64.0}},
+       .wide_in = "www",
+       .wide_out = "w"});
+  // Probabilities of each expert by itself.
+  const std::vector<std::int64_t> alone = {tokens, experts, choices, capacity, 1};
+  const ConformanceCase sigmoids{.kind = K::RouteForward,
+                                 .dims = alone,
+                                 .in = {wave(tokens * experts, 3.0), wave(experts, 0.3)},
+                                 .wide_in = "ww",
+                                 .wide_out = "ww--"};
+  add(sigmoids);
+  const auto chosen = outputs(sigmoids);
+  add({.kind = K::RouteBackward,
+       .dims = alone,
+       .scalars = {0.01},
+       .in = {wave(tokens * choices, 1.0), chosen[0], chosen[2]},
+       .wide_in = "ww-",
+       .wide_out = "w"});
+  add({.kind = K::RouteBalance,
+       .dims = {tokens, experts, 1},
+       .scalars = {0.01},
+       .in = {wave(tokens * experts, 1.0), chosen[0], outputs(count)[0]},
        .wide_in = "www",
        .wide_out = "w"});
   const std::vector<std::int64_t> combined = {tokens, cols, choices, experts * capacity};

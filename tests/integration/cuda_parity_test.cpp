@@ -296,7 +296,9 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "tp=3 enable_sequence_parallel=true model.heads=6 model.kv_heads=3 "
                              "model.ffn_hidden=48",
                              "dp_shard=2 expert_parallel_degree=2 model.experts=4 "
-                             "model.router_aux_loss_coef=0.01"}) {
+                             "model.router_aux_loss_coef=0.01",
+                             "dp_shard=2 accumulation=2 model.experts=4 "
+                             "model.router_bias_update_rate=0.01"}) {
       INFO(keys);
       const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
       const Program program = lowered(s);

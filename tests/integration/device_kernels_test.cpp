@@ -121,7 +121,8 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
                             K::NormSquared,
                             K::Conv2dBackwardWeight,
                             K::BatchNormBackwardWeight,
-                            K::GroupedGemmWeight};
+                            K::GroupedGemmWeight,
+                            K::RouteLoad};
   for (int k = 0; k < kNumKernelKinds; ++k) {
     const auto kind = static_cast<K>(k);
     INFO(info(kind).name);

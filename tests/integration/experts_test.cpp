@@ -1,5 +1,6 @@
 // Compares mixtures of experts with the dense models to which they are equal in special cases, and
 // simulates them at the scale for which expert parallelism is meant.
+#include <array>
 #include <cstring>
 #include <random>
 #include <set>
@@ -36,14 +37,17 @@ TrainingState random_state(const Program& program) {
   return state;
 }
 
-/// A state of the mixture in which every expert is the feed-forward network of the dense model.
+/// A state of the mixture in which every expert is the feed-forward network of the dense model. If
+/// its router has biases, they make every token choose the first expert.
 TrainingState with_equal_experts(const Program& mixture, const TrainingState& dense) {
   TrainingState state = random_state(mixture);
   const std::string inner = ".moe.experts.";
+  const double large = 100;
   for (auto& [name, tensor] : state.tensors) {
     const auto at = name.find(inner);
     if (at == std::string::npos) {
       if (dense.tensors.count(name) > 0) tensor = dense.tensors.at(name);
+      if (name.ends_with(".router_bias")) std::memcpy(tensor.data.data(), &large, 8);
       continue;
     }
     const Tensor& one =
@@ -121,7 +125,15 @@ TEST_CASE("a mixture of one expert trains as the dense model, of equal ones comp
       CHECK(one[i].loss == Approx(expected[i].loss).epsilon(1e-12));
       CHECK(one[i].grad_norm == Approx(expected[i].grad_norm).epsilon(1e-11));
     }
-    // Equal experts: gates add up to 1 whoever is chosen, as long as all find room.
+    // Equal experts: gates add up to 1 whoever is chosen, as long as all find room, even if all
+    // choose one.
+    const std::string biased = " model.experts=4 model.router_bias_update_rate=1";
+    for (const std::string& keys : {biased + " model.capacity_factor=0",
+                                    biased + " model.capacity_factor=0 dp_shard=4 ep=4"}) {
+      CHECK(steps(keys.c_str(), 1)[0].loss == Approx(expected[0].loss).epsilon(1e-12));
+    }
+    CHECK(std::abs(steps((biased + " model.capacity_factor=1.25").c_str(), 1)[0].loss -
+                   expected[0].loss) > 1e-6);
     for (const char* keys : {"model.experts=4 model.capacity_factor=0",
                              "model.experts=5 model.experts_per_token=3 model.capacity_factor=0",
                              "model.experts=4 model.capacity_factor=0 dp_shard=4 ep=2"}) {
@@ -197,6 +209,113 @@ TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]")
             Approx(whole.trace.steps[i + 3].grad_norm).epsilon(1e-10));
     }
   }
+}
+
+namespace {
+
+/// How often each expert of a block was chosen in the last step of a training.
+test::Numbers last_load(const TrainingState& state, int block) {
+  const Tensor& load =
+      state.tensors.at("adam_m.blocks." + std::to_string(block) + ".moe.router_bias");
+  return test::decoded(load.data, load.dtype);
+}
+
+}  // namespace
+
+TEST_CASE("biases even out the choices of a router that does not learn", "[integration]") {
+  for (const char* layout : {"", "dp_shard=2 ep=2", "dp_replicate=2 accumulation=3"}) {
+    INFO(layout);
+    Scenario s = parity_scenario(
+        Architecture::Llama,
+        parity_row("", std::string(layout) + " model.experts=4 model.capacity_factor=0 "
+                                             "model.router_bias_update_rate=0.01"),
+        DType::F64);
+    s.optimizer.lr = 0;
+    const auto choices = double(s.global_batch_size()) * double(s.training.seq_len) * 2;
+    // A bias of 1 makes every token choose the first expert, for its first or second choice.
+    TrainingState state = test::train(s, 1).run.state;
+    const double one = 1;
+    for (int block = 0; block < s.model.layers; ++block) {
+      Tensor& bias = state.tensors.at("blocks." + std::to_string(block) + ".moe.router_bias");
+      std::memcpy(bias.data.data(), &one, 8);
+    }
+    const auto unevenness = [&](int steps) {
+      const test::Outcome trained = test::train(s, steps, &state);
+      double largest = 0;
+      for (int block = 0; block < s.model.layers; ++block) {
+        double all = 0, most = 0;
+        for (const double load : last_load(trained.run.state, block)) {
+          all += load;
+          most = std::max(most, load);
+        }
+        CHECK(all == choices);  // of all ranks and microbatches
+        largest = std::max(largest, most * 4 / all - 1);
+      }
+      return largest;
+    };
+    CHECK(unevenness(1) == 1);
+    // One goes down by 0.01 in a step and the others up: after 50 steps they meet.
+    CHECK(unevenness(40) > 0.9);
+    CHECK(unevenness(60) < 0.6);
+  }
+}
+
+TEST_CASE("a training without biases goes on with them, from 0", "[integration]") {
+  const auto scenario = [&](const char* keys) {
+    return parity_scenario(Architecture::Gpt2,
+                           parity_row("", std::string("dp_shard=2 model.experts=4 ") + keys),
+                           DType::F64);
+  };
+  const test::Outcome first = test::train(scenario(""), 2);
+  const test::Outcome plain = test::train(scenario(""), 2, &first.run.state);
+  const test::Outcome biased =
+      test::train(scenario("model.router_bias_update_rate=10"), 2, &first.run.state);
+  CHECK(biased.run.trace.steps[0].loss == plain.run.trace.steps[0].loss);
+  CHECK(biased.run.trace.steps[0].grad_norm == plain.run.trace.steps[0].grad_norm);
+  // A bias of 10 decides alone from then on.
+  CHECK(biased.run.trace.steps[1].loss != plain.run.trace.steps[1].loss);
+}
+
+TEST_CASE("the busiest rank's products and tokens take as much longer as its load is larger",
+          "[integration]") {
+  const auto simulate = [](const std::string& imbalance, const std::string& capacity) {
+    const LoadedScenario loaded = load_scenario(
+        std::string(LOCKSTEP_SOURCE_DIR) + "/scenarios/what-if/uneven-router-mixtral-64xh100.toml",
+        {"model.router_imbalance=" + imbalance, "model.capacity_factor=" + capacity});
+    REQUIRE(loaded.ok());
+    const Scenario& s = loaded.points.front().scenario;
+    const Program program = lowered(s);
+    std::int64_t sent = 0, kept = 0;
+    for (const Op& op : program.roles[0].ops) {
+      if (op.kind == OpKind::AllToAll) sent += payload_bytes(program, program.roles[0], op).v;
+    }
+    double products = 0;
+    for (const Function& function : program.functions) {
+      for (const Kernel& kernel : function.kernels) {
+        if (kernel.kind == KernelKind::GroupedGemm) products += work(kernel).flops.v;
+      }
+    }
+    auto backend = make_backend("sim");
+    REQUIRE(backend.ok());
+    const auto run = (*backend)->run(program, s.cluster, {});
+    REQUIRE(run.ok());
+    SimTime end{};
+    for (const Span& span : run->trace.spans) end = std::max(end, span.end);
+    kept = program.roles[0].arena.v;
+    return std::array{double(sent), products, double(end.count()), double(kept)};
+  };
+  const auto even = simulate("1", "0"), half = simulate("1.5", "0"), twice = simulate("2", "0");
+  // 8192 tokens choose two of eight experts; six all-to-alls for each of 32 blocks.
+  CHECK(even[0] == 32.0 * 6 * 8192 * 2 * 4096 * 2);
+  CHECK(half[0] == 1.5 * even[0]);
+  CHECK(twice[0] == 2 * even[0]);
+  CHECK(half[1] == 1.5 * even[1]);
+  CHECK(twice[2] > half[2]);
+  CHECK(half[2] > even[2]);
+  CHECK(twice[2] < 2 * even[2]);  // attention has no part in it
+  CHECK(twice[3] > even[3]);
+  // With room for a quarter more, what is beyond is dropped.
+  CHECK(simulate("2", "1.25") == simulate("1.25", "0"));
 }
 
 TEST_CASE("Mixtral 8x7B on 64 GPUs exchanges its tokens inside the nodes", "[integration]") {

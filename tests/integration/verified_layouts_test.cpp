@@ -66,7 +66,8 @@ class RandomLayouts {
         } else {
           number("ep", often_one(2));
         }
-        sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2"});
+        sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2",
+                   "model.router_bias_update_rate=0.01"});
         sometimes({"model.shared_expert_hidden=24",
                    "model.shared_expert_hidden=24 model.shared_expert_gate=true"});
       }

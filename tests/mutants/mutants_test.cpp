@@ -81,7 +81,7 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kGpt2, "batch=2 cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2"},
     {kGpt2, "batch=4 cp=2 dp_shard=2"},
     {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4"},
-    {kGpt2, "batch=4 dp_shard=2 accumulation=2 model.experts=4"},
+    {kGpt2, "batch=4 dp_shard=2 accumulation=2 model.experts=4 model.router_bias_update_rate=0.01"},
     {kGpt2,
      "batch=4 dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true model.experts=4 "
      "model.capacity_factor=0 model.router_aux_loss_coef=0.1"},

@@ -97,8 +97,11 @@ def mixture(p, b, h, job, auxiliary):
     parts = []
     for part in h.split(job["microbatch"]):
         x = part.flatten(0, 1)
-        probs = F.linear(x, p[b + "router"]).softmax(-1)
-        gates, chosen = probs.topk(choices)
+        logits = F.linear(x, p[b + "router"])
+        probs = logits.sigmoid() if job["sigmoid"] else logits.softmax(-1)
+        scores = probs + p[b + "router_bias"] if b + "router_bias" in p else probs
+        chosen = scores.topk(choices).indices
+        gates = probs.gather(-1, chosen)
         if choices > 1:
             gates = gates / gates.sum(-1, keepdim=True)
         room = [job["capacity"]] * experts
@@ -113,8 +116,11 @@ def mixture(p, b, h, job, auxiliary):
             if pairs:
                 t, c = (torch.tensor(index) for index in zip(*pairs))
                 y = y.index_add(0, t, gates[t, c, None] * expert(p, b + "experts.", e, x[t], job))
-        share = torch.bincount(chosen.flatten(), minlength=experts).to(x.dtype) / chosen.numel()
-        auxiliary.append(experts * (share * probs.mean(0)).sum() * part.shape[0] / h.shape[0])
+        load = torch.bincount(chosen.flatten(), minlength=experts).to(x.dtype)
+        job["loads"][b] = job["loads"].get(b, 0) + load
+        share = load / chosen.numel()
+        parts_of_one = probs / probs.sum(-1, keepdim=True)  # DeepSeek-V3, equation 19
+        auxiliary.append(experts * (share * parts_of_one.mean(0)).sum() * part.shape[0] / h.shape[0])
         parts.append(y.view_as(part))
     return torch.cat(parts)
 
@@ -175,7 +181,8 @@ def learning_rate(job, step):
 def main(folder):
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text())
-    parameters = {name: torch.nn.Parameter(value, requires_grad=name not in job["frozen"])
+    parameters = {name: torch.nn.Parameter(value, requires_grad=name not in job["frozen"]
+                                           and not name.endswith(".router_bias"))
                   for name, value in read_safetensors(folder / "model.safetensors").items()}
     shape = (job["steps"], job["batch"], job["seq"])
     tokens, targets = (torch.tensor(numpy.fromfile(folder / name, dtype=numpy.int32).reshape(shape),
@@ -190,6 +197,7 @@ def main(folder):
                                         weight_decay=job["weight_decay"])
     for step in range(job["steps"]):
         auxiliary = []
+        job["loads"] = {}
         logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)
         loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
         optimizer.zero_grad()
@@ -198,6 +206,10 @@ def main(folder):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(job, step)
         optimizer.step()
+        if job["router_bias_update_rate"] > 0:  # Wang et al. 2024, algorithm 1
+            for b, load in job["loads"].items():
+                bias = parameters[b + "router_bias"]
+                bias.data += job["router_bias_update_rate"] * (load.mean() - load).sign()
         print(f"{loss.item():.17g} {norm.item():.17g}")
 
 

@@ -71,9 +71,12 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"experts", s.model.experts},
       {"experts_per_token", s.model.experts_per_token},
       {"expert_period", s.model.expert_period},
-      {"capacity", s.model.experts > 0 ? s.model.expert_capacity(std::int64_t{s.microbatch_size()} *
-                                                                 s.training.seq_len)
-                                       : 0},
+      {"capacity",
+       s.model.experts > 0
+           ? s.model.expert_capacity(std::int64_t{s.microbatch_size()} * s.training.seq_len, 1)
+           : 0},
+      {"sigmoid", s.model.router_score == RouterScore::Sigmoid},
+      {"router_bias_update_rate", s.model.router_bias_update_rate},
       {"router_aux_loss_coef", s.model.router_aux_loss_coef},
       {"microbatch", s.microbatch_size()},
       {"lr", s.optimizer.lr},
@@ -207,16 +210,20 @@ TEST_CASE("Adam, and decay of matrices alone, equal PyTorch's parameter groups w
   }
 }
 
-TEST_CASE("mixtures of experts equal PyTorch's within 1e-9: full experts, gates, auxiliary loss",
+TEST_CASE("mixtures of experts equal PyTorch's within 1e-9: full experts, gates, losses, biases",
           "[oracle]") {
   struct Mixture {
     std::int64_t experts, choices, period;
-    double capacity_factor, auxiliary;
+    double capacity_factor, auxiliary, bias_rate = 0;
+    RouterScore score = RouterScore::Softmax;
   };
   // Forty tokens of a microbatch choose experts: all find room, few do, or each has only one
   // choice.
-  for (const Mixture& m : {Mixture{4, 2, 1, 0, 0}, Mixture{6, 2, 1, 0.8, 0.05},
-                           Mixture{3, 1, 2, 1.0, 0.1}, Mixture{5, 3, 1, 1.25, 0.02}}) {
+  for (const Mixture& m :
+       {Mixture{4, 2, 1, 0, 0}, Mixture{6, 2, 1, 0.8, 0.05}, Mixture{3, 1, 2, 1.0, 0.1},
+        Mixture{5, 3, 1, 1.25, 0.02}, Mixture{6, 2, 1, 0, 0, 0.01},
+        Mixture{4, 1, 2, 1.25, 0.02, 0.05}, Mixture{6, 2, 1, 0, 0.1, 0.01, RouterScore::Sigmoid},
+        Mixture{4, 1, 2, 1.0, 0, 0.05, RouterScore::Sigmoid}}) {
     INFO(m.experts << " experts, " << m.choices << " choices");
     for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
       Scenario s = scenario_of(architecture, false, DType::F64);
@@ -225,6 +232,8 @@ TEST_CASE("mixtures of experts equal PyTorch's within 1e-9: full experts, gates,
       s.model.expert_period = m.period;
       s.model.capacity_factor = m.capacity_factor;
       s.model.router_aux_loss_coef = m.auxiliary;
+      s.model.router_bias_update_rate = m.bias_rate;
+      s.model.router_score = m.score;
       compare(s, 1e-9);
     }
   }

@@ -68,16 +68,46 @@ void softmax_row(const T* x, int64_t n, T* y) {
                  [&](int64_t i, auto width) { store(y + i, load(y + i, width) / sum, width); });
 }
 
-/// Chooses the most probable experts (of equals the first), and computes their gates.
+/// Every element's own probability, where softmax_row() gives those of one choice.
 template <class T>
-void choose(const T* probs, int64_t experts, int64_t choices, std::int32_t* chosen, T* gates) {
+void sigmoid_row(const T* x, int64_t n, T* y) {
+  for_vectors<T>(
+      0, n, [&](int64_t i, auto width) { store(y + i, sigmoid<T>(load(x + i, width)), width); });
+}
+
+/// Adds to d the gradient of sum(weights × p / sum(p)). Of a softmax, whose sum is 1, what all
+/// elements have in common is left out: it has no slope.
+template <class T>
+void add_balancing(const T* weights, const T* p, int64_t n, bool sigmoids, T* d) {
+  T sum = 0, along = 0;
+  for (int64_t e = 0; sigmoids && e < n; ++e) {
+    sum += p[e];
+    along += weights[e] * p[e];
+  }
+  for (int64_t e = 0; e < n; ++e) d[e] += sigmoids ? (weights[e] - along / sum) / sum : weights[e];
+}
+
+/// Makes the gradients d of the probabilities p those of the logits.
+template <class T>
+void through_probabilities(const T* p, int64_t n, bool sigmoids, T* d) {
+  T mean = 0;
+  for (int64_t e = 0; !sigmoids && e < n; ++e) mean += p[e] * d[e];
+  for (int64_t e = 0; e < n; ++e) d[e] = p[e] * (sigmoids ? d[e] * (T(1) - p[e]) : d[e] - mean);
+}
+
+/// Chooses the most probable experts, whose biases count, too, if there are any (of equals the
+/// first), and computes their gates.
+template <class T>
+void choose(const T* probs, const T* bias, int64_t experts, int64_t choices, std::int32_t* chosen,
+            T* gates) {
+  const auto score = [&](int64_t e) { return bias == nullptr ? probs[e] : probs[e] + bias[e]; };
   T sum = 0;
   for (int64_t c = 0; c < choices; ++c) {
     int64_t best = -1;
     for (int64_t e = 0; e < experts; ++e) {
       bool taken = false;
       for (int64_t before = 0; before < c; ++before) taken |= chosen[before] == e;
-      if (!taken && (best < 0 || probs[e] > probs[best])) best = e;
+      if (!taken && (best < 0 || score(e) > score(best))) best = e;
     }
     chosen[c] = static_cast<std::int32_t>(best);
     gates[c] = probs[best];
@@ -95,8 +125,13 @@ void run_route_forward(const KernelArgs& args) {
   std::int32_t* const sources = output<std::int32_t>(args, 3);
   parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      softmax_row<T>(input<T>(args, 0) + t * experts, experts, probs + t * experts);
-      choose<T>(probs + t * experts, experts, choices, slots + t * choices,
+      const T* const logits = input<T>(args, 0) + t * experts;
+      if (args.dims[4] != 0) {
+        sigmoid_row<T>(logits, experts, probs + t * experts);
+      } else {
+        softmax_row<T>(logits, experts, probs + t * experts);
+      }
+      choose<T>(probs + t * experts, input<T>(args, 1), experts, choices, slots + t * choices,
                 output<T>(args, 1) + t * choices);
     }
   });
@@ -124,10 +159,26 @@ void run_route_load(const KernelArgs& args) {
   const int64_t choices = args.dims[2], capacity = args.dims[3];
   const std::int32_t* const slots = input<std::int32_t>(args, 0);
   T* const load = output<T>(args, 0);
-  for (int64_t e = 0; e < experts; ++e) load[e] = 0;
+  for (int64_t e = 0; e < experts && !args.accumulate; ++e) load[e] = 0;
   for (int64_t i = 0; i < tokens * choices; ++i) {
     const int64_t e = slots[i] < 0 ? -1 - int64_t{slots[i]} : slots[i] / capacity;
     load[e < experts ? e : experts - 1] += 1;
+  }
+}
+
+/// Moves the biases of a router against the load of its experts, by the sign alone.
+template <class T>
+void run_router_bias(const KernelArgs& args) {
+  if (read_factor(args, 1) < 0) return;  // a gradient is not finite
+  const int64_t experts = args.dims[0];
+  const T rate = static_cast<T>(args.scalars[0]);
+  const T* const load = input<T>(args, 0);
+  T all = 0;
+  for (int64_t e = 0; e < experts; ++e) all += load[e];
+  const T mean = all / static_cast<T>(experts);
+  for (int64_t e = 0; e < experts; ++e) {
+    output<T>(args, 0)[e] += load[e] < mean ? rate : load[e] > mean ? -rate : T(0);
+    output<T>(args, 1)[e] = load[e];
   }
 }
 
@@ -139,20 +190,25 @@ void run_route_balance(const KernelArgs& args) {
   for (int64_t e = 0; e < experts; ++e) all += load[e];
   const double factor = args.scalars[0] * read_factor(args, 3);
   const T balance = static_cast<T>(factor * static_cast<double>(experts)) / all;
+  T* const weights =
+      static_cast<T*>(scratch(Scratch::Rows, static_cast<std::size_t>(experts) * sizeof(T)));
+  for (int64_t e = 0; e < experts; ++e) weights[e] = balance * load[e];
+  const bool sigmoids = args.dims[2] != 0;
   parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const T* const d = input<T>(args, 0) + t * experts;
       const T* const p = input<T>(args, 1) + t * experts;
       T* const y = output<T>(args, 0) + t * experts;
-      T mean = 0;
-      for (int64_t e = 0; e < experts; ++e) mean += p[e] * (balance * load[e]);
-      for (int64_t e = 0; e < experts; ++e) y[e] = d[e] + p[e] * (balance * load[e] - mean);
+      for (int64_t e = 0; e < experts; ++e) y[e] = 0;
+      add_balancing(weights, p, experts, sigmoids, y);
+      through_probabilities(p, experts, sigmoids, y);
+      for (int64_t e = 0; e < experts; ++e) y[e] += d[e];
     }
   });
 }
 
-/// The gradient goes through the softmax and, with several choices, through their division by the
-/// sum.
+/// The gradient goes through the probabilities and, with several choices, through their division by
+/// the sum.
 template <class T>
 void run_route_backward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], experts = args.dims[1];
@@ -170,13 +226,15 @@ void run_route_backward(const KernelArgs& args) {
   const T balance =
       static_cast<T>(factor * static_cast<double>(experts) / static_cast<double>(tokens * choices));
   for (int64_t e = 0; e < experts; ++e) load_terms[e] *= balance;
+  const bool sigmoids = args.dims[4] != 0;
   parallel(*args.team, tokens, row_grain(experts), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const T* const p = input<T>(args, 1) + t * experts;
       const T* const dgates = input<T>(args, 0) + t * choices;
       const std::int32_t* const slot = slots + t * choices;
       T* const d = output<T>(args, 0) + t * experts;
-      for (int64_t e = 0; e < experts; ++e) d[e] = load_terms[e];
+      for (int64_t e = 0; e < experts; ++e) d[e] = 0;
+      add_balancing(load_terms, p, experts, sigmoids, d);
       T sum = 0, along = 0;
       for (int64_t c = 0; c < choices; ++c) {
         sum += p[expert_of(slot[c])];
@@ -185,9 +243,7 @@ void run_route_backward(const KernelArgs& args) {
       for (int64_t c = 0; c < choices; ++c) {
         d[expert_of(slot[c])] += choices > 1 ? (dgates[c] - along / sum) / sum : dgates[c];
       }
-      T mean = 0;
-      for (int64_t e = 0; e < experts; ++e) mean += p[e] * d[e];
-      for (int64_t e = 0; e < experts; ++e) d[e] = p[e] * (d[e] - mean);
+      through_probabilities(p, experts, sigmoids, d);
     }
   });
 }

@@ -67,11 +67,11 @@ void run_grouped_gemm_weight(const KernelCall& call, Queue& queue) {
 
 // ---------------------------------------------------------------- routing
 
-/// Each thread takes a token: it computes the probabilities, chooses the most probable experts (of
-/// equals the first), and computes their gates.
+/// Each thread takes a token: it computes the probabilities, chooses the experts of the largest
+/// sums with the biases, if there are any (of equals the first), and computes their gates.
 template <class A>
-__global__ void choose(int64_t tokens, int64_t experts, int64_t choices, Ref logits, Ref probs,
-                       Ref gates, std::int32_t* chosen) {
+__global__ void choose(int64_t tokens, int64_t experts, int64_t choices, bool sigmoids, Ref logits,
+                       Ref bias, Ref probs, Ref gates, std::int32_t* chosen) {
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (t >= tokens) return;
   A largest = -infinity<A>(), sum = 0;
@@ -81,7 +81,8 @@ __global__ void choose(int64_t tokens, int64_t experts, int64_t choices, Ref log
   for (int64_t e = 0; e < experts; ++e)
     sum += exponential(logits.get<A>(t * experts + e) - largest);
   const auto prob = [&](int64_t e) {
-    return exponential(logits.get<A>(t * experts + e) - largest) / sum;
+    const A x = logits.get<A>(t * experts + e);
+    return sigmoids ? A(1) / (A(1) + exponential(-x)) : exponential(x - largest) / sum;
   };
   A total = 0;
   for (int64_t c = 0; c < choices; ++c) {
@@ -90,13 +91,13 @@ __global__ void choose(int64_t tokens, int64_t experts, int64_t choices, Ref log
     for (int64_t e = 0; e < experts; ++e) {
       bool taken = false;
       for (int64_t before = 0; before < c; ++before) taken |= chosen[t * choices + before] == e;
-      const A p = prob(e);
-      if (taken || (best >= 0 && !(p > most))) continue;
+      const A score = prob(e) + (bias ? bias.get<A>(e) : A(0));
+      if (taken || (best >= 0 && !(score > most))) continue;
       best = e;
-      most = p;
+      most = score;
     }
     chosen[t * choices + c] = static_cast<std::int32_t>(best);
-    total += most;
+    total += prob(best);
   }
   for (int64_t c = 0; c < choices; ++c) {
     const A own = prob(chosen[t * choices + c]);
@@ -160,11 +161,47 @@ __global__ void count_choices(int64_t n, int64_t capacity, int64_t experts,
   loads[blockIdx.x] = (loss_scale ? factor * loss_scale.get<double>(0) : factor) * sum;
 }
 
-/// Each thread takes a token. The gradient goes through the softmax and, with several choices,
-/// through their division by the sum.
+/// The gradient of sum(weights × p / sum(p)) of a token whose probabilities begin at `first`. Of a
+/// softmax, whose sum is 1, what all elements have in common is left out: it has no slope.
+template <class A>
+struct Balancing {
+  Ref probs;
+  int64_t first;
+  A along = 0, sum = 1;
+  template <class Weight>
+  __device__ Balancing(int64_t experts, bool sigmoids, Ref p, int64_t at, const Weight& weight)
+      : probs(p), first(at) {
+    if (!sigmoids) return;
+    sum = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      sum += probs.get<A>(first + e);
+      along += weight(e) * probs.get<A>(first + e);
+    }
+    along /= sum;
+  }
+  __device__ A operator()(A weight) const { return (weight - along) / sum; }
+};
+
+/// What gradients of a token's probabilities are of its logits: calls put(e, gradient) for each.
+template <class A, class Gradient, class Put>
+__device__ __forceinline__ void through_probabilities(int64_t experts, bool sigmoids, Ref probs,
+                                                      int64_t first, const Gradient& gradient,
+                                                      const Put& put) {
+  A mean = 0;
+  for (int64_t e = 0; !sigmoids && e < experts; ++e) {
+    mean += probs.get<A>(first + e) * gradient(e);
+  }
+  for (int64_t e = 0; e < experts; ++e) {
+    const A p = probs.get<A>(first + e);
+    put(e, p * (sigmoids ? gradient(e) * (A(1) - p) : gradient(e) - mean));
+  }
+}
+
+/// Each thread takes a token. The gradient goes through the probabilities and, with several
+/// choices, through their division by the sum.
 template <class A>
 __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices, int64_t capacity,
-                               Ref dgates, Ref probs, const std::int32_t* slots,
+                               bool sigmoids, Ref dgates, Ref probs, const std::int32_t* slots,
                                const double* loads, Ref dlogits) {
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (t >= tokens) return;
@@ -175,8 +212,10 @@ __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices,
     sum += p;
     along += dgates.get<A>(t * choices + c) * p;
   }
+  const auto load = [&](int64_t e) { return static_cast<A>(loads[e]); };
+  const Balancing<A> balancing(experts, sigmoids, probs, t * experts, load);
   const auto gradient = [&](int64_t e) {
-    A d = static_cast<A>(loads[e]);
+    A d = balancing(load(e));
     for (int64_t c = 0; c < choices; ++c) {
       if (expert_of(slot[c], capacity, experts) != e) continue;
       const A own = dgates.get<A>(t * choices + c);
@@ -184,41 +223,53 @@ __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices,
     }
     return d;
   };
-  A mean = 0;
-  for (int64_t e = 0; e < experts; ++e) mean += probs.get<A>(t * experts + e) * gradient(e);
-  for (int64_t e = 0; e < experts; ++e) {
-    dlogits.set(t * experts + e, probs.get<A>(t * experts + e) * (gradient(e) - mean));
-  }
+  through_probabilities<A>(experts, sigmoids, probs, t * experts, gradient,
+                           [&](int64_t e, A d) { dlogits.set(t * experts + e, d); });
 }
 
 /// A block per expert: the choices that are its.
 __global__ void route_load(int64_t n, int64_t capacity, int64_t experts, const std::int32_t* slots,
-                           Ref load) {
+                           bool accumulate, Ref load) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < n; i += kThreads) {
     if (expert_of(slots[i], capacity, experts) == blockIdx.x) sum += 1;
   }
   sum = block_sum<kThreads>(sum);
-  if (threadIdx.x == 0) load.set(int64_t{blockIdx.x}, sum);
+  const auto expert = int64_t{blockIdx.x};
+  if (threadIdx.x == 0) load.set(expert, accumulate ? load.get<double>(expert) + sum : sum);
+}
+
+/// One block. Moves the biases of a router against the load of its experts, by the sign alone.
+template <class A>
+__global__ void router_bias(int64_t experts, double rate, Ref load, Ref coefficient, Ref bias,
+                            Ref kept) {
+  if (coefficient && coefficient.get<A>(0) < 0) return;  // a gradient is not finite
+  A mean = 0;                                            // of every thread, in the same order
+  for (int64_t e = 0; e < experts; ++e) mean += load.get<A>(e);
+  mean /= static_cast<A>(experts);
+  for (int64_t e = threadIdx.x; e < experts; e += kThreads) {
+    const A own = load.get<A>(e);
+    const A step = own < mean ? A(rate) : own > mean ? A(-rate) : A(0);
+    bias.set(e, bias.get<A>(e) + step);
+    kept.set(e, own);
+  }
 }
 
 /// A thread per token.
 template <class A>
-__global__ void route_balance(int64_t tokens, int64_t experts, double factor, Ref dlogits,
-                              Ref probs, Ref load, Ref loss_scale, Ref y) {
+__global__ void route_balance(int64_t tokens, int64_t experts, bool sigmoids, double factor,
+                              Ref dlogits, Ref probs, Ref load, Ref loss_scale, Ref y) {
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (t >= tokens) return;
-  A all = 0, mean = 0;
+  A all = 0;
   for (int64_t e = 0; e < experts; ++e) all += load.get<A>(e);
   if (loss_scale) factor *= loss_scale.get<double>(0);
   const A balance = static_cast<A>(factor) / all;
-  for (int64_t e = 0; e < experts; ++e) {
-    mean += probs.get<A>(t * experts + e) * (balance * load.get<A>(e));
-  }
-  for (int64_t e = 0; e < experts; ++e) {
-    const int64_t i = t * experts + e;
-    y.set(i, dlogits.get<A>(i) + probs.get<A>(i) * (balance * load.get<A>(e) - mean));
-  }
+  const auto weight = [&](int64_t e) { return balance * load.get<A>(e); };
+  const Balancing<A> balancing(experts, sigmoids, probs, t * experts, weight);
+  through_probabilities<A>(
+      experts, sigmoids, probs, t * experts, [&](int64_t e) { return balancing(weight(e)); },
+      [&](int64_t e, A d) { y.set(t * experts + e, dlogits.get<A>(t * experts + e) + d); });
 }
 
 template <class F>
@@ -231,7 +282,8 @@ void run_route_forward(const KernelCall& call, Queue& queue) {
   auto* const chosen = reinterpret_cast<std::int32_t*>(call.scratch);
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, choose<decltype(a)>, d[0], d[1], d[2],
-                 input_ref(call, 0), output_ref(call, 0), output_ref(call, 1), chosen);
+                 d[4] != 0, input_ref(call, 0), input_ref(call, 1), output_ref(call, 0),
+                 output_ref(call, 1), chosen);
   });
   queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, give_places, d[0], d[2], d[3], chosen,
                output<std::int32_t>(call, 2), output<std::int32_t>(call, 3));
@@ -248,7 +300,7 @@ void run_route_backward(const KernelCall& call, Queue& queue) {
                factor, input_ref(call, 3), loads);
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_backward<decltype(a)>, d[0],
-                 d[1], d[2], d[3], input_ref(call, 0), input_ref(call, 1), slots, loads,
+                 d[1], d[2], d[3], d[4] != 0, input_ref(call, 0), input_ref(call, 1), slots, loads,
                  output_ref(call, 0));
   });
 }
@@ -256,7 +308,15 @@ void run_route_backward(const KernelCall& call, Queue& queue) {
 void run_route_load(const KernelCall& call, Queue& queue) {
   const auto& d = call.kernel->dims;
   queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, route_load, d[0] * d[2], d[3], d[1],
-               input<std::int32_t>(call, 0), output_ref(call, 0));
+               input<std::int32_t>(call, 0), call.kernel->accumulate, output_ref(call, 0));
+}
+
+void run_router_bias(const KernelCall& call, Queue& queue) {
+  for_sum_type(call, [&](auto a) {
+    queue.launch({1}, {kThreads}, 0, router_bias<decltype(a)>, call.kernel->dims[0],
+                 call.kernel->scalars[0], input_ref(call, 0), input_ref(call, 1),
+                 output_ref(call, 0), output_ref(call, 1));
+  });
 }
 
 void run_route_balance(const KernelCall& call, Queue& queue) {
@@ -264,7 +324,7 @@ void run_route_balance(const KernelCall& call, Queue& queue) {
   const double factor = call.kernel->scalars[0] * static_cast<double>(d[1]);
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_balance<decltype(a)>, d[0], d[1],
-                 factor, input_ref(call, 0), input_ref(call, 1), input_ref(call, 2),
+                 d[2] != 0, factor, input_ref(call, 0), input_ref(call, 1), input_ref(call, 2),
                  input_ref(call, 3), output_ref(call, 0));
   });
 }
@@ -406,6 +466,7 @@ void add_experts(Registry& rows) {
   rows[KernelKind::RouteForward] = {run_route_forward, chosen_bytes};
   rows[KernelKind::RouteBackward] = {run_route_backward, load_bytes};
   rows[KernelKind::RouteLoad] = {run_route_load};
+  rows[KernelKind::RouterBias] = {run_router_bias};
   rows[KernelKind::RouteBalance] = {run_route_balance};
   rows[KernelKind::CombineForward] = {run_combine};
   rows[KernelKind::CombineBackward] = {run_combine_backward};

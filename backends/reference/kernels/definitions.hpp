@@ -48,6 +48,7 @@ void norm_squared(Operands& k);
 void clip_coefficient(Operands& k);
 void adamw(Operands& k);
 void adam(Operands& k);
+void router_bias(Operands& k);
 void sgd(Operands& k);
 // vision.cpp
 void conv2d_forward(Operands& k);

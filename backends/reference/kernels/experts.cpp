@@ -57,11 +57,13 @@ void route_forward(Operands& k) {
   Matrix chosen(tokens, choices);
   for (Index t = 0; t < tokens; ++t) {
     const Row e = (logits.row(t) - logits.row(t).maxCoeff()).exp();
-    probs.row(t) = e / e.sum();
+    probs.row(t) = k.dim(4) == 0 ? Row(e / e.sum()) : Row(1 / (1 + (-logits.row(t)).exp()));
     IndexVector<Index, Index> order(experts);
     std::iota(order.begin(), order.end(), Index{0});
+    Row score = probs.row(t);
+    if (k.has_in(1)) score += k.in(1).row(0);
     std::stable_sort(order.begin(), order.end(),
-                     [&](Index a, Index b) { return probs(t, a) > probs(t, b); });
+                     [&](Index a, Index b) { return score(a) > score(b); });
     for (Index c = 0; c < choices; ++c) {
       const Index expert = order[c];
       chosen(t, c) = static_cast<double>(expert);
@@ -81,6 +83,24 @@ void route_forward(Operands& k) {
   }
 }
 
+namespace {
+
+/// The gradient of sum(weights × probs / sum(probs)). Of a softmax, whose sum is 1, what all
+/// elements have in common is left out: it has no slope.
+Row balancing(const Row& weights, const Row& probs, bool sigmoid) {
+  if (!sigmoid) return weights;
+  const double sum = probs.sum();
+  return (weights - (weights * probs).sum() / sum) / sum;
+}
+
+/// What gradients of probabilities are of logits.
+Row of_logits(const Row& dprobs, const Row& probs, bool sigmoid) {
+  if (sigmoid) return dprobs * probs * (1 - probs);
+  return probs * (dprobs - (dprobs * probs).sum());
+}
+
+}  // namespace
+
 void route_backward(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
   const View dgates = k.in(0, tokens), probs = k.in(1, tokens), slots = k.in(2, tokens);
@@ -88,7 +108,8 @@ void route_backward(Operands& k) {
   Row load = Row::Zero(experts);  // the fraction of all choices that went to each expert
   for (Index i = 0; i < tokens * choices; ++i) load(expert_of(k.in(2)(i), capacity)) += 1 / all;
   for (Index t = 0; t < tokens; ++t) {
-    Row dprobs = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load;
+    const Row balance = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load;
+    Row dprobs = balancing(balance, probs.row(t), k.dim(4) != 0);
     Row p(choices);  // probabilities of the chosen; gates are p / sum, or p with one choice
     for (Index c = 0; c < choices; ++c) p(c) = probs(t, expert_of(slots(t, c), capacity));
     const double along = (dgates.row(t) * p / p.sum()).sum();
@@ -96,27 +117,28 @@ void route_backward(Operands& k) {
       dprobs(expert_of(slots(t, c), capacity)) +=
           choices > 1 ? (dgates(t, c) - along) / p.sum() : dgates(t, c);
     }
-    k.out(0, tokens).row(t) = probs.row(t) * (dprobs - (dprobs * probs.row(t)).sum());
+    k.out(0, tokens).row(t) = of_logits(dprobs, probs.row(t), k.dim(4) != 0);
   }
 }
 
 void route_load(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
-  View load = k.out(0, 1);
-  load = 0;
+  Row load = Row::Zero(experts);
   for (Index i = 0; i < tokens * choices; ++i) {
-    load(0, std::min(experts - 1, expert_of(k.in(0)(i), capacity))) += 1;
+    load(std::min(experts - 1, expert_of(k.in(0)(i), capacity))) += 1;
   }
+  k.set(k.out(0, 1).row(0), load);
 }
 
 void route_balance(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1);
   const View probs = k.in(1, tokens);
   const Row load = k.in(2, 1).row(0);
-  const Row dprobs = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load / load.sum();
+  const Row balance = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load / load.sum();
+  const bool sigmoid = k.dim(2) != 0;
   for (Index t = 0; t < tokens; ++t) {
-    k.out(0, tokens).row(t) =
-        k.in(0, tokens).row(t) + probs.row(t) * (dprobs - (dprobs * probs.row(t)).sum());
+    const Row dprobs = balancing(balance, probs.row(t), sigmoid);
+    k.out(0, tokens).row(t) = k.in(0, tokens).row(t) + of_logits(dprobs, probs.row(t), sigmoid);
   }
 }
 

@@ -83,6 +83,8 @@ Definition definition_of(KernelKind kind) {
       return adamw;
     case KernelKind::Adam:
       return adam;
+    case KernelKind::RouterBias:
+      return router_bias;
     case KernelKind::Sgd:
       return sgd;
     case KernelKind::Conv2dForward:

@@ -109,6 +109,14 @@ void adam(Operands& k) {
   k.out(0) = w - k.context().lr * (m / (v.sqrt() + eps));
 }
 
+/// Algorithm 1 of Wang et al. 2024, over the load of all ranks.
+void router_bias(Operands& k) {
+  if (skips(k)) return;
+  const Row load = k.in(0).row(0);
+  k.out(0) += k.scalar(0) * (load.mean() - load).sign();
+  k.out(1) = load;
+}
+
 /// SGD as in torch.optim.SGD, where the decay is part of the gradient.
 void sgd(Operands& k) {
   if (skips(k)) return;

@@ -14,7 +14,7 @@ std::string_view bad_routing(const Kernel& kernel) {
 }  // namespace
 
 std::vector<KernelRow> rows::experts() {
-  const auto routing = words("tokens experts choices capacity");
+  const auto routing = words("tokens experts choices capacity sigmoid");
   const auto combination = words("tokens cols choices places");
   return {
       // c[chunk, g] = a[chunk, g] op(b[g]) + bias[g] for every group g and chunk
@@ -40,8 +40,10 @@ std::vector<KernelRow> rows::experts() {
        .flops = "groups chunks rows m (2 n + [dbias])",
        .efficiency_as = "gemm",
        .may_be_tf32 = true},
-      // probs [tokens, experts] = softmax(logits). A token chooses the most probable experts, and
-      // of equals the first. Places go to first choices in the order of tokens, then to second
+      // probs [tokens, experts] = softmax(logits); with `sigmoid`, that of every logit by itself
+      // (DeepSeek-AI 2024, DeepSeek-V3, equation 15). A token chooses the experts of the largest
+      // probs + bias, and of equals the first (the bias: Wang et al. 2024, equation 3). Places go
+      // to first choices in the order of tokens, then to second
       // choices, and so on (Lepikhin et al. 2020, algorithm 1).
       //   gates [tokens, choices]: the probabilities of the chosen experts over their sum; with
       //   one choice, the probability itself
@@ -51,16 +53,17 @@ std::vector<KernelRow> rows::experts() {
       {.kind = K::RouteForward,
        .name = "route_forward",
        .dims = routing,
-       .in = {{"logits", "tokens experts", Mixed}},
+       .in = {{"logits", "tokens experts", Mixed}, {"[bias]", "experts", Mixed}},
        .out = {{"probs", "tokens experts", Mixed},
                {"gates", "tokens choices", Mixed},
                {"slots", "tokens choices", Index},
                {"sources", "experts capacity", Index}},
-       .flops = "tokens experts (4 + choices)",
+       .flops = "tokens experts (4 + choices + [bias])",
        .fault = bad_routing},
       // dlogits: the gradient of route_forward, after balance × experts × (the expert's fraction of
       // all choices) is added to each dprobs, which is the gradient of the auxiliary loss of Fedus
-      // et al. 2021, equation 4
+      // et al. 2021, equation 4. With `sigmoid` that loss is of the probabilities over their sum
+      // (DeepSeek-V3, equations 17 to 20).
       {.kind = K::RouteBackward,
        .name = "route_backward",
        .dims = routing,
@@ -72,22 +75,23 @@ std::vector<KernelRow> rows::experts() {
        .out = {{"dlogits", "tokens experts", Mixed}},
        .flops = "tokens (5 experts + 4 choices)",
        .fault = bad_routing},
-      // load [experts]: how many of the choices are the expert's. Added up over the ranks that hold
-      // other tokens of the same microbatch, what route_balance asks for.
+      // load [experts] (+)= how many of the choices are the expert's. Added up over the ranks that
+      // hold other tokens of the same microbatch, what route_balance asks for; over all tokens of a
+      // step, what router_bias does.
       {.kind = K::RouteLoad,
        .name = "route_load",
        .dims = routing,
        .in = {{"slots", "tokens choices", Index}},
-       .out = {{"load", "experts", Mixed}},
+       .out = {{"load", "experts", Mixed, Accumulate}},
        .flops = "tokens choices",
        .fault = bad_routing},
       // y = dlogits + the gradient of the auxiliary loss alone, where route_backward has balance 0
-      // because its tokens are a part of those that are balanced: through the softmax of each
-      // token, balance × experts × load / (sum of load) for each dprobs (Fedus et al. 2021,
+      // because its tokens are a part of those that are balanced: through the softmax (sigmoids) of
+      // each token, balance × experts × load / (sum of load) for each dprobs (Fedus et al. 2021,
       // equation 4)
       {.kind = K::RouteBalance,
        .name = "route_balance",
-       .dims = words("tokens experts"),
+       .dims = words("tokens experts sigmoid"),
        .scalars = words("balance"),
        .in = {{"dlogits", "tokens experts", Mixed},
               {"probs", "tokens experts", Mixed},

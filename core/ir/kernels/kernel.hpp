@@ -51,6 +51,7 @@ enum class KernelKind : std::uint8_t {
   AdamW,
   Adam,
   AdamW8bit,
+  RouterBias,
   Sgd,
   Conv2dForward,
   Conv2dBackwardInput,

@@ -75,6 +75,17 @@ std::vector<KernelRow> rows::optimizers() {
        .flops = "72 n",
        .efficiency_as = "adamw",
        .fault = wrong_block},
+      // b += rate × sign(mean(grad) - grad), where grad is the load of n experts (Wang et al. 2024,
+      // algorithm 1; there rate is u). `load` keeps it, for who wants to know. The coefficient only
+      // says, if it is negative, that nothing changes.
+      {.kind = K::RouterBias,
+       .name = "router_bias",
+       .dims = words("n"),
+       .scalars = words("rate"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"b", "n", Own, Update}, {"load", "n", Mixed, Update}},
+       .flops = "4 n",
+       .efficiency_as = "adamw"},
       // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",

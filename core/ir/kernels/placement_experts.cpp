@@ -29,7 +29,7 @@ constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; 
 
 bool route_forward(const Kernel& k, AxisOperands& o) {
   const Along logits = o.in[0];
-  if (logits == Along::Split || !has_values(logits)) return false;
+  if (logits == Along::Split || !has_values(logits) || !fits(o.in[1], Along::Same)) return false;
   return results(k, o, {{logits, logits, indices(logits), indices(logits)}});
 }
 /// Ranks with parts of one sequence balance their experts together, which route_balance does. The

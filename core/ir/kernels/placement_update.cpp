@@ -24,6 +24,12 @@ bool update(const Kernel& k, AxisOperands& o) {
   return o.in[0] == w && fits(o.in[1], Along::Same);
 }
 
+/// The load of all experts, over all tokens: their mean is compared with each.
+bool router_bias(AxisOperands& o) {
+  return o.in[0] == Along::Same && fits(o.in[1], Along::Same) && o.out[0] == Along::Same &&
+         o.out[1] == Along::Same;
+}
+
 }  // namespace
 
 bool place_update(const Kernel& kernel, AxisOperands& operands) {
@@ -47,6 +53,8 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
     case KernelKind::AdamW8bit:
     case KernelKind::Sgd:
       return update(kernel, operands);
+    case KernelKind::RouterBias:
+      return router_bias(operands);
     default:
       return false;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "core/ir/lifetimes.hpp"
@@ -71,6 +72,26 @@ void Values::read_layers(RoleRun& run) {
   }
 }
 
+namespace {
+
+/// The buffers that router_bias updates. Their gradients are loads, which no norm counts.
+std::set<BufferId> balanced_in(const Program& program, const Role& role) {
+  const auto balances = [](const Function& function) {
+    return function.kernels.size() == 1 && function.kernels[0].kind == KernelKind::RouterBias;
+  };
+  std::set<BufferId> balanced;
+  const auto& functions = program.functions;
+  if (std::none_of(functions.begin(), functions.end(), balances)) return balanced;
+  for (const Op& op : role.ops) {
+    if (op.kind != OpKind::Call || !balances(program.function(op.function()))) continue;
+    const Operand& bias = program.function(op.function()).kernels[0].out[0];
+    balanced.insert(role.root(role.args_of(op)[to_size(bias.formal)]));
+  }
+  return balanced;
+}
+
+}  // namespace
+
 Values::Values(const Program& program, const std::deque<Ranges>& ranges, Faults& faults)
     : program_(program),
       ranges_(ranges),
@@ -79,11 +100,12 @@ Values::Values(const Program& program, const std::deque<Ranges>& ranges, Faults&
       summaries_(program, patterns_) {
   read_names();
   for (const Role& role : program.roles) {
+    const std::set<BufferId> balanced = balanced_in(program, role);
     for (const Unit& unit : role.units) {
       const auto [at, fresh] = unit_ids_.try_emplace(unit.name, unit_names_.next());
       if (!fresh) continue;
       unit_names_.push_back(unit.name);
-      if (unit.adam_m.valid()) {
+      if (unit.adam_m.valid() && !balanced.contains(role.root(unit.updated()))) {
         all_units_ = all_units_ + Terms::of(static_cast<std::uint64_t>(at->second));
       }
     }

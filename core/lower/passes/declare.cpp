@@ -67,10 +67,13 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
     const bool own_part = layout.split_axis == "vocabulary";  // of what all pipeline ranks divide
     unit.tied_copy = use.owner != coordinate && !own_part;
     const OptimizerSpec& optimizer = draft.scenario.optimizer;
-    if (optimizer.state_dtype == StateDType::U8) unit.state_block = optimizer.state_block();
+    const bool quantizes = optimizer.state_dtype == StateDType::U8 && !layout.balances;
+    if (quantizes) unit.state_block = optimizer.state_block();
     const auto add_state = [&](BufferKind kind, const std::string& name) {
       const BufferId state = declare_buffer(draft, out.role, kind, name, 0, use.layer);
       Buffer& buffer = out.role.buffers[state];
+      if (buffer.dtype == DType::U8 && !quantizes)
+        buffer.dtype = draft.dtype_of(BufferKind::Master);
       buffer.bytes = shard_bytes(unit, buffer);
       return state;
     };
@@ -85,7 +88,7 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
         draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
       unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-      if (optimizer.is_adam()) {
+      if (optimizer.is_adam() && !layout.balances) {
         unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
       }
       draft_unit.grad = draft_unit.reduced =

@@ -147,7 +147,7 @@ class OptimizerStep {
   BufferId clip() {
     std::vector<std::string> classes;  // split axes of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
-      if (unit.frozen) continue;
+      if (unit.frozen || unit.balances) continue;
       if (std::find(classes.begin(), classes.end(), unit.split_axis) == classes.end()) {
         classes.push_back(unit.split_axis);
       }
@@ -211,8 +211,8 @@ class OptimizerStep {
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
-      if (layout_of(draft_, out_.units[u]).split_axis != axis) continue;
-      if (unit.frozen) continue;
+      const UnitLayout& layout = layout_of(draft_, out_.units[u]);
+      if (layout.split_axis != axis || layout.frozen || layout.balances) continue;
       if (unit.tied_copy) continue;  // it is counted on the first stage
       Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
@@ -241,7 +241,8 @@ class OptimizerStep {
     const Unit& unit = out_.role.units[u];
     const OptimizerSpec& o = draft_.scenario.optimizer;
     const bool clipped = coefficient.valid();
-    const DType weights = dtype_of(BufferKind::Master), moments = dtype_of(BufferKind::Optimizer);
+    const DType weights = dtype_of(BufferKind::Master);
+    const DType moments = out_.role.buffer(unit.adam_m).dtype;
     const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
@@ -251,7 +252,8 @@ class OptimizerStep {
     const std::vector<NamedOperand> in = {
         {"g", dtype_of(BufferKind::Grad)},
         {clipped ? "coefficient" : "", dtype_of(BufferKind::Metric)}};
-    const bool plain = !layout_of(draft_, out_.units[u]).decays;
+    const UnitLayout& layout = layout_of(draft_, out_.units[u]);
+    const bool plain = !layout.decays;
     const double decay = plain ? 0 : o.weight_decay;
     const std::string which = (plain ? "plain." : "") + elements;
     Kernel step =
@@ -260,11 +262,16 @@ class OptimizerStep {
                                              : KernelKind::AdamW,
                weights, {unit.shard_elements, unit.state_block}, {o.beta1, o.beta2, o.eps, decay});
     std::vector<NamedOperand> out = {{"w", weights}, {"m", moments}, {"v", moments}};
-    if (!o.is_adam()) {
+    if (layout.balances) {
+      step = kernel(KernelKind::RouterBias, weights, {unit.shard_elements},
+                    {draft_.scenario.model.router_bias_update_rate});
+      out = {{"b", weights}, {"load", moments}};
+    } else if (!o.is_adam()) {
       step = kernel(KernelKind::Sgd, weights, {unit.shard_elements}, {o.momentum, decay});
       out.pop_back();
     }
-    step.stochastic = draft_.scenario.training.stochastic_rounding;
+    step.stochastic =
+        draft_.scenario.training.stochastic_rounding && info(step.kind).may_be_stochastic;
     call(one_kernel(std::string(info(step.kind).name) + "." + which, step, in, out), args,
          layer(u));
     if (unit.master.valid()) round_master(unit, own, layer(u));

@@ -19,6 +19,12 @@ void validate_experts(const Scenario& s, Faults& faults) {
     faults.add("model.shared_expert_gate",
                "gates the shared expert, and there is none (model.shared_expert_hidden)");
   }
+  for (const auto& [key, value] :
+       {std::pair("model.router_bias_update_rate", m.router_bias_update_rate),
+        std::pair("model.router_imbalance", m.router_imbalance)}) {
+    faults.require(m.experts > 0 || value == 0, key,
+                   "is of a router, and the model has none (model.experts)");
+  }
   if (m.experts < 1) return;
   if (m.experts > kMostExperts) {
     return faults.add("model.experts", "a block has at most " + std::to_string(kMostExperts) +
@@ -37,6 +43,17 @@ void validate_experts(const Scenario& s, Faults& faults) {
   faults.require(m.capacity_factor >= 0 && m.capacity_factor <= 1e6, "model.capacity_factor",
                  "must be in [0, 1e6] (0: room for all tokens)");
   faults.require(m.router_aux_loss_coef >= 0, "model.router_aux_loss_coef", "must not be negative");
+  faults.require(m.router_bias_update_rate >= 0, "model.router_bias_update_rate",
+                 "must not be negative (0: no biases)");
+  faults.require(m.router_imbalance == 0 || (m.router_imbalance >= 1 && m.router_imbalance <= 1e6),
+                 "model.router_imbalance",
+                 "is the load of the busiest rank over the mean: at least 1 (0: not given)");
+  if (m.router_bias_update_rate > 0 && s.strategy.offload == Offload::Parameters) {
+    faults.add("parallelism.offload",
+               "offload=parameters brings shards to the device before each gather, and the biases "
+               "of model.router_bias_update_rate are whole on every rank: offload=optimizer",
+               ErrorKind::Unsupported);
+  }
 }
 
 void validate_expert_parallel(const Scenario& s, Faults& faults) {

@@ -118,6 +118,24 @@ TEST_CASE("moments in bfloat16 are Megatron-LM's alone, in 8 bits nobody's", "[c
   CHECK_THAT(h.text, ContainsSubstring("--exp-avg-sq-dtype bf16"));
 }
 
+TEST_CASE("Megatron-LM has biases of a router beside sigmoids alone", "[core][handover]") {
+  const std::string text =
+      "[model]\npreset = \"mixtral-8x7b\"\nrouter_bias_update_rate = 0.001\n"
+      "[training]\nseq_len = 4096\n[cluster]\npreset = \"h100\"\n";
+  const Handover h = of("megatron", scenario(text, {"model.router_score=sigmoid"}));
+  CHECK(has_line(h.text, "--moe-router-score-function sigmoid"));
+  CHECK(has_line(h.text, "--moe-router-enable-expert-bias"));
+  CHECK(has_line(h.text, "--moe-router-bias-update-rate 0.001"));
+  const auto names = [](const Handover& other, std::string_view key) {
+    return std::any_of(other.unsaid.begin(), other.unsaid.end(),
+                       [&](const std::string& what) { return what.starts_with(key); });
+  };
+  CHECK_FALSE(names(h, "model.router_bias_update_rate"));
+  CHECK(names(of("megatron", scenario(text, {})), "model.router_bias_update_rate"));
+  CHECK(names(of("megatron", scenario(text, {"model.router_imbalance=1.5"})),
+              "model.router_imbalance"));
+}
+
 TEST_CASE("DeepSpeed gets a batch that multiplies out, and buckets in elements",
           "[core][handover]") {
   const Handover h = of("deepspeed", scenario(R"([model]

@@ -105,6 +105,15 @@ TEST_CASE("Megatron-LM's experts decide how many GPUs there must be, and share t
       parsed(imported(Trainer::Megatron, script + "--expert-tensor-parallel-size 1").text);
   CHECK(folded.strategy.world_size() == 16);
   CHECK(folded.strategy.expert_parallel_folding);
+  CHECK(folded.model.router_bias_update_rate == 0);
+  // A router of DeepSeek's kind.
+  const Scenario biased =
+      parsed(imported(Trainer::Megatron, script + "--moe-router-score-function sigmoid "
+                                                  "--moe-router-enable-expert-bias "
+                                                  "--moe-router-bias-update-rate 1e-4")
+                 .text);
+  CHECK(biased.model.router_score == RouterScore::Sigmoid);
+  CHECK(biased.model.router_bias_update_rate == 1e-4);
 }
 
 TEST_CASE("a scenario that torchtitan can say comes back from its TOML as it was",

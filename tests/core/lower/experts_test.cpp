@@ -1,4 +1,5 @@
 // Counts in lowered programs what expert parallelism sends, holds and sums.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -72,7 +73,7 @@ TEST_CASE("a block exchanges its places twice forward and twice backward", "[cor
       Scenario s = divided(architecture, ep, ep);
       const std::int64_t tokens = std::int64_t{2} * s.training.seq_len;
       const std::int64_t block =
-          2 * s.model.experts * s.model.expert_capacity(tokens) * s.model.hidden * 4;
+          2 * s.model.experts * s.model.expert_capacity(tokens, ep) * s.model.hidden * 4;
       const Traffic all{8, 4 * block};
       CHECK(exchanges(lowered(s)) == std::map<Phase, Traffic>{{Phase::F, all}, {Phase::B, all}});
       s.model.expert_period = 2;
@@ -84,6 +85,51 @@ TEST_CASE("a block exchanges its places twice forward and twice backward", "[cor
     }
   }
   CHECK(exchanges(lowered(divided(Architecture::Llama, 1, 4))).empty());
+}
+
+TEST_CASE("the load of a router's experts is summed over all ranks, and its bias kept whole",
+          "[core][lower]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int stage : {0, 1, 2, 3}) {
+      Scenario s = divided(architecture, 2, 4, stage);
+      auto expected = data_traffic(lowered(s));
+      s.model.router_bias_update_rate = 0.001;
+      const Program program = lowered(s);
+      expected["all_reduce dp"] += 4 * s.model.layers * s.model.experts;
+      CHECK(data_traffic(program) == expected);
+      int biases = 0;
+      for (const Unit& unit : program.roles[0].units) {
+        if (!unit.name.ends_with(".balance")) continue;
+        ++biases;
+        CHECK(unit.elements == s.model.experts);
+        CHECK_FALSE(unit.shard_group.valid());
+        CHECK(program.roles[0].buffer(unit.adam_m).bytes.v == 4 * s.model.experts);  // the load
+        CHECK_FALSE(unit.adam_v.valid());
+      }
+      CHECK(biases == s.model.layers);
+    }
+  }
+}
+
+TEST_CASE("a load that some ranks do not add is found by the proof", "[core][lower]") {
+  Scenario s = divided(Architecture::Llama, 2, 4);
+  s.model.router_bias_update_rate = 0.001;
+  Program program = lowered(s);
+  REQUIRE(verify(program).empty());
+  // The first sum over all ranks is over a part of them from now on.
+  Role& role = program.roles[0];
+  const auto sum = std::find_if(role.ops.begin(), role.ops.end(), [&](const Op& op) {
+    return op.kind == OpKind::AllReduce &&
+           role.buffer(role.args_of(op)[0]).kind == BufferKind::Grad;
+  });
+  REQUIRE(sum != role.ops.end());
+  const auto part = std::find_if(program.groups.begin(), program.groups.end(),
+                                 [](const Group& group) { return group.name == "expert_dp"; });
+  REQUIRE(part != program.groups.end());
+  sum->target = static_cast<std::int32_t>(part - program.groups.begin());
+  const auto faults = verify(program);
+  REQUIRE_FALSE(faults.empty());
+  CHECK_THAT(faults.front().message, ContainsSubstring("blocks.3.balance"));
 }
 
 TEST_CASE("experts are shared by the ranks that hold the same ones, the rest by all",

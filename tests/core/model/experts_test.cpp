@@ -1,3 +1,4 @@
+#include <array>
 #include <set>
 
 #include "core/model/model.hpp"
@@ -50,16 +51,90 @@ TEST_CASE("an expert has room for its even share of the choices, times the facto
           "[core][model]") {
   ModelSpec spec = mixture(Architecture::Llama, 8);
   spec.capacity_factor = 1;
-  CHECK(spec.expert_capacity(64) == 16);
-  CHECK(spec.expert_capacity(65) == 17);  // 16.25
+  CHECK(spec.expert_capacity(64, 1) == 16);
+  CHECK(spec.expert_capacity(65, 1) == 17);  // 16.25
   spec.capacity_factor = 1.25;
-  CHECK(spec.expert_capacity(64) == 20);
-  CHECK(spec.expert_capacity(4096) == 1280);
-  CHECK(spec.expert_capacity(1) == 1);
+  CHECK(spec.expert_capacity(64, 1) == 20);
+  CHECK(spec.expert_capacity(4096, 1) == 1280);
+  CHECK(spec.expert_capacity(1, 1) == 1);
   spec.capacity_factor = 100;  // a token chooses an expert once
-  CHECK(spec.expert_capacity(64) == 64);
+  CHECK(spec.expert_capacity(64, 1) == 64);
   spec.capacity_factor = 0;
-  CHECK(spec.expert_capacity(64) == 64);
+  CHECK(spec.expert_capacity(64, 1) == 64);
+}
+
+TEST_CASE("the busiest rank of an uneven router has so many times the even share, or what fits",
+          "[core][model]") {
+  ModelSpec spec = mixture(Architecture::Llama, 8);
+  spec.router_imbalance = 1.5;
+  spec.capacity_factor = 0;  // no limit: 64 tokens × 2 choices / 8 experts × 1.5
+  CHECK(spec.expert_capacity(64, 4) == 24);
+  CHECK(spec.expert_capacity(64, 1) == 16);  // one rank has all choices, whoever is chosen
+  spec.capacity_factor = 1.25;               // the others drop
+  CHECK(spec.expert_capacity(64, 4) == 20);
+  spec.capacity_factor = 2;
+  CHECK(spec.expert_capacity(64, 4) == 24);
+  spec.router_imbalance = 100;  // never more than all tokens for every one of its experts
+  spec.capacity_factor = 0;
+  CHECK(spec.expert_capacity(64, 4) == 64);
+  CHECK_FALSE(spec.why_only_simulated().empty());
+  spec.router_imbalance = 0;
+  CHECK(spec.why_only_simulated().empty());
+}
+
+TEST_CASE("an uneven router multiplies products and places of experts, and no model's flops",
+          "[core][model]") {
+  LayerShape s = shape(2, 8);
+  s.expert_parallel = 4;
+  ModelSpec spec = mixture(Architecture::Llama, 8);
+  spec.capacity_factor = 0;
+  const auto measure = [&](double imbalance) {
+    spec.router_imbalance = imbalance;
+    const Model model = build_transformer(spec, s);
+    double products = 0, sent = 0;
+    for (const Function& f : functions(model.kinds[1].functions.forward())) {
+      for (const Kernel& k : f.kernels) {
+        if (k.kind == KernelKind::GroupedGemm) products += work(k).flops.v;
+      }
+    }
+    for (const Communication& c : communications(model.kinds[1].functions.forward())) {
+      sent += double(c.in.bytes.v);
+    }
+    return std::array{products, sent, model.forward_flops().v};
+  };
+  const auto even = measure(1), uneven = measure(1.75);
+  // 16 tokens × 2 choices / 8 experts, each of three matrices of 60 × 100: 2 flops per weight.
+  CHECK(even[0] == 8 * 4 * 2.0 * 3 * 60 * 100);
+  CHECK(even[1] == 2 * 8 * 4 * 60.0 * 4);
+  CHECK(uneven[0] == 1.75 * even[0]);
+  CHECK(uneven[1] == 1.75 * even[1]);
+  CHECK(uneven[2] == Approx(even[2]).epsilon(0.01));  // what tokens need
+}
+
+TEST_CASE("a router's bias is a unit of its own that every rank holds whole", "[core][model]") {
+  LayerShape s = shape(2, 8);
+  s.shard_count = 4;
+  s.expert_shard_count = 2;
+  s.expert_parallel = 2;
+  s.tensor_parallel = 2;
+  s.sequence_parallel = true;
+  s.plain_apart = true;
+  ModelSpec spec = mixture(Architecture::Llama, 4);
+  const std::int64_t without = build_transformer(spec, s).parameter_count();
+  spec.router_bias_update_rate = 0.001;
+  const Model model = build_transformer(spec, s);
+  CHECK(model.parameter_count() - without == spec.layers * 4);
+  int count = 0;
+  for (const UnitLayout& unit : model.units) {
+    if (!unit.balances) continue;
+    ++count;
+    REQUIRE(unit.parameters.size() == 1);
+    CHECK(unit.parameters[0].name.ends_with(".moe.router_bias"));
+    CHECK(unit.shard_count == 1);
+    CHECK(unit.split_axis.empty());
+    CHECK(unit.partial_axes == std::vector<std::string>{"tp"});  // ranks route their own rows
+  }
+  CHECK(count == spec.layers);
 }
 
 TEST_CASE("the model of Mixtral 8x7B counts 46.7 B parameters and 12.9 B active ones",
@@ -150,7 +225,7 @@ TEST_CASE("tokens go to their experts and back by two all-to-alls each way", "[c
   const ModelSpec spec = mixture(Architecture::Llama, 4);
   const Model model = build_transformer(spec, s);
   const FunctionBuilder& block = model.kinds[1].functions;
-  const std::int64_t bytes = 4 * spec.expert_capacity(16) * spec.hidden * 4;
+  const std::int64_t bytes = 4 * spec.expert_capacity(16, 2) * spec.hidden * 4;
   for (const auto& steps :
        {block.forward(), block.backward({}), block.backward(Part::InputGrad, {})}) {
     const auto found = communications(steps);

@@ -267,6 +267,23 @@ TEST_CASE("an update of AdamW and of SGD by hand", "[backends][reference]") {
   CHECK(run({K::ClipCoefficient, {2}, {{9, 16}}, {0}})[0][0] == 1);
 }
 
+TEST_CASE("a router's bias counts where tokens choose, and moves against the load by hand",
+          "[backends][reference]") {
+  // Both tokens find expert 0 the most probable. A bias of 0.5 puts expert 2 before it, whose gate
+  // is its probability all the same.
+  const Values logits = {std::log(0.6), std::log(0.1),  std::log(0.3),
+                         std::log(0.9), std::log(0.05), std::log(0.05)};
+  const auto routed = run({K::RouteForward, {2, 3, 1, 2}, {logits, {0, 0, 0.5}}});
+  CHECK(routed[2] == Values{4, 0});
+  CHECK(routed[1][0] == Approx(0.3));
+  CHECK(routed[1][1] == Approx(0.9));
+  // Loads of 3, 1, 2 and 2: the mean is 2.
+  const auto moved =
+      run({K::RouterBias, {4}, {{3, 1, 2, 2}, {0.5}}, {0.25}, {{1, 1, 1, -1}, {9, 9, 9, 9}}});
+  CHECK(moved[0] == Values{0.75, 1.25, 1, -1});
+  CHECK(moved[1] == Values{3, 1, 2, 2});
+}
+
 TEST_CASE("gradients of convolution, pooling and batch norm are their slopes",
           "[backends][reference]") {
   const std::vector<std::int64_t> conv = {2, 5, 4, 3, 2, 3, 2};
@@ -314,14 +331,28 @@ TEST_CASE("gradients of experts, routing and combination are their slopes",
   CHECK(routed[2] == Values{0, 2, 1, 5, -1, -3, 4, 3});
   CHECK(routed[3] == Values{0, 1, 0, 3, 3, 1});
   const Values dgates = random(8);
-  const auto value = [&](const Values& at) {
-    const auto out = run({K::RouteForward, {4, 3, 2, 2}, {at}});
-    double balance = 0;  // 3 of the 8 choices are of expert 0, 2 of expert 1, 3 of expert 2
-    for (std::size_t i = 0; i < 12; ++i) balance += (i % 3 == 1 ? 2 : 3) / 8.0 * out[0][i];
-    return dot(dgates, out[1]) + 0.7 * 3 * balance;
-  };
-  check_slope(value, logits,
-              run({K::RouteBackward, {4, 3, 2, 2}, {dgates, routed[0], routed[2]}, {0.7}})[0]);
+  for (const std::int64_t sigmoid : {0, 1}) {
+    const std::vector<std::int64_t> routing = {4, 3, 2, 2, sigmoid};
+    const auto value = [&](const Values& at) {
+      const auto out = run({K::RouteForward, routing, {at}});
+      double balance = 0;  // 3 of the 8 choices are of expert 0, 2 of expert 1, 3 of expert 2
+      for (std::size_t i = 0; i < 12; ++i) {
+        const std::size_t row = i / 3 * 3;
+        const double sum = out[0][row] + out[0][row + 1] + out[0][row + 2];
+        balance += (i % 3 == 1 ? 2 : 3) / 8.0 * out[0][i] / sum;
+      }
+      return dot(dgates, out[1]) + 0.7 * 3 * balance;
+    };
+    const auto made = run({K::RouteForward, routing, {logits}});
+    check_slope(value, logits,
+                run({K::RouteBackward, routing, {dgates, made[0], made[2]}, {0.7}})[0]);
+    // The same in two kernels, the second for tokens that other ranks balance with.
+    const auto apart = run({K::RouteBackward, routing, {dgates, made[0], made[2]}, {0}})[0];
+    const auto load = run({K::RouteLoad, routing, {made[2]}})[0];
+    CHECK(load == Values{3, 2, 3});
+    check_slope(value, logits,
+                run({K::RouteBalance, {4, 3, sigmoid}, {apart, made[0], load}, {0.7}})[0]);
+  }
   const std::vector<std::int64_t> dims = {4, 5, 2, 6};
   const Call combine{K::CombineForward, dims, {random(6 * 5), routed[1], routed[2], random(4 * 5)}};
   const Values dy = random(4 * 5);

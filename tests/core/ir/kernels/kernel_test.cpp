@@ -86,11 +86,11 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
     borrowed.insert(row.name);
     lent.insert(row.efficiency_as);
   }
-  CHECK(borrowed == std::set<std::string_view>{"adam", "adamw_8bit", "conv2d_backward_input",
-                                               "conv2d_backward_weight", "conv2d_forward",
-                                               "grouped_gemm", "grouped_gemm_weight",
-                                               "head_norm_backward_input",
-                                               "head_norm_backward_weight", "head_norm_forward"});
+  CHECK(borrowed == std::set<std::string_view>{
+                        "adam", "adamw_8bit", "conv2d_backward_input", "conv2d_backward_weight",
+                        "conv2d_forward", "grouped_gemm", "grouped_gemm_weight",
+                        "head_norm_backward_input", "head_norm_backward_weight",
+                        "head_norm_forward", "router_bias"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
     CHECK_FALSE(borrowed.contains(name));
@@ -221,6 +221,7 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::NormSquared, {7, 3}, {7}, {3}},
       {KernelKind::ClipCoefficient, {3}, {3, 1}, {1, 1}},
       {KernelKind::AdamW, {7}, {7, 1}, {7, 7, 7}},
+      {KernelKind::RouterBias, {7}, {7, 1}, {7, 7}},
       {KernelKind::Sgd, {7}, {7, 1}, {7, 7}},
       // 2 images of 5 x 4 x 3, 6 channels out, 3 x 3 window, stride 2: 3 x 2 positions.
       {KernelKind::Conv2dForward, {2, 5, 4, 3, 6, 3, 2}, {120, 162}, {72}},
@@ -242,7 +243,7 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       // 4 experts, places for 3 tokens each from 2 sources; 5 features out of 7.
       {KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 1}, {168, 140, 20}, {120}},
       {KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7}, {120, 168}, {140, 20}},
-      {KernelKind::RouteForward, {9, 4, 2, 3}, {36}, {36, 18, 18, 12}},
+      {KernelKind::RouteForward, {9, 4, 2, 3}, {36, 4}, {36, 18, 18, 12}},
       {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18, 1}, {36}},
       {KernelKind::RouteLoad, {9, 4, 2, 3}, {18}, {4}},
       {KernelKind::RouteBalance, {9, 4}, {36, 36, 4, 1}, {36}},
