@@ -61,11 +61,11 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
     if (suffix == "_kv" && shape_.tensor_parallel > shape_.kv_replicas) fresh.split_axis = "kv";
   }
   const bool each_part_once = suffix.empty() || (suffix == "_experts" && shape_.experts_over_tp);
+  const bool own_features = suffix == kHeads || suffix == kAdapters;
+  const bool own_rows = shape_.sequence_parallel && !each_part_once;
   if (suffix == "_kv") {  // each rank has seen its own queries only
     fresh.partial_axes = {"kv_replicate"};
-  } else if (suffix == kHeads || suffix == kAdapters) {
-    fresh.partial_axes = {"tp"};
-  } else if (shape_.sequence_parallel && !each_part_once) {  // its own rows only
+  } else if (own_features || own_rows) {
     fresh.partial_axes = {"tp"};
   }
   return fresh;

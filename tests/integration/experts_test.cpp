@@ -199,8 +199,8 @@ TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]")
   const RunResult first = part("dp_shard=4 ep=2", 3, nullptr);
   for (const char* layout : {"", "dp_shard=4 ep=4", "dp_shard=2 ep=2 pp=2 mb=3", "dp_shard=3",
                              "dp_shard=4 ep=2 zero_stage=0",
-                             "tp=2 enable_sequence_parallel=true dp_shard=2 ep=4 "
-                             "expert_parallel_folding=true"}) {
+                             ("tp=2 enable_sequence_parallel=true dp_shard=2 ep=4 "
+                              "expert_parallel_folding=true")}) {
     INFO(layout);
     const RunResult second = part(layout, 3, &first.state);
     for (std::size_t i = 0; i < 3; ++i) {
