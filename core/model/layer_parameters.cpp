@@ -11,6 +11,16 @@ constexpr std::string_view kPlain = "_plain", kFrozen = "_frozen";
 constexpr std::string_view kHeads = "_heads", kAdapters = "_adapters";
 constexpr std::string_view kBalance = "_balance";
 
+Parameter parameter_of(std::string name, std::vector<std::int64_t> shape, InitKind init,
+                       double scale) {
+  Parameter parameter;
+  parameter.name = std::move(name);
+  parameter.shape = std::move(shape);
+  parameter.init = init;
+  parameter.init_scale = scale;
+  return parameter;
+}
+
 /// A unit's suffix without what tells it from the one beside it.
 std::string_view base_of(std::string_view suffix) {
   return suffix.substr(0, std::min(suffix.find(kPlain), suffix.find(kFrozen)));
@@ -74,11 +84,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
 void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                            double scale, const Split& split) {
   const bool divided = split.dim >= 0 && ranks_ > 1;
-  Parameter parameter;
-  parameter.name = layer_name_ + "." + name;
-  parameter.shape = std::move(shape);
-  parameter.init = init;
-  parameter.init_scale = scale;
+  Parameter parameter = parameter_of(layer_name_ + "." + name, std::move(shape), init, scale);
   if (divided) {
     parameter.split_dim = split.dim;
     parameter.sections = split.sections;
@@ -95,11 +101,7 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
 
 void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int64_t> shape,
                                   InitKind init, double scale) {
-  Parameter parameter;
-  parameter.name = layer_name_ + "." + name;
-  parameter.shape = std::move(shape);
-  parameter.init = init;
-  parameter.init_scale = scale;
+  Parameter parameter = parameter_of(layer_name_ + "." + name, std::move(shape), init, scale);
   if (shape_.expert_parallel > 1) {
     parameter.split_dim = 0;
     parameter.sections = {parameter.shape[0]};
@@ -109,10 +111,7 @@ void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int6
 }
 
 void LayerDeclaration::add_router_bias(const std::string& name, std::int64_t experts) {
-  Parameter parameter;
-  parameter.name = layer_name_ + "." + name;
-  parameter.shape = {experts};
-  parameter.init = InitKind::Zeros;
+  Parameter parameter = parameter_of(layer_name_ + "." + name, {experts}, InitKind::Zeros, 0);
   UnitLayout& layout = unit(std::string(kBalance), parameter);
   append(layout, std::move(parameter), 1);
 }
