@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 using Ids = std::vector<std::int32_t>;
 
 std::string words(int count, unsigned seed) {
-  static const Words kWords = {"the",  "other", " there",  "weather,", "er.\n",
-                               "\n\n", "été",   "12 34",   "Then:\n",  "  ",
-                               "\t",   "!?",    "ether\n", "日本",     "🙂"};
+  static const Words known = {"the",  "other", " there",  "weather,", "er.\n",
+                              "\n\n", "été",   "12 34",   "Then:\n",  "  ",
+                              "\t",   "!?",    "ether\n", "日本",     "🙂"};
   std::string text;
   for (int i = 0; i < count; ++i) {
     seed = seed * 1664525U + 1013904223U;
-    text += kWords[(seed >> 16) % kWords.size()] + ((seed & 0x8000U) != 0 ? " " : "");
+    text += known[(seed >> 16) % known.size()] + ((seed & 0x8000U) != 0 ? " " : "");
   }
   return text;
 }
@@ -49,7 +49,7 @@ void train(const TemporaryFolder& folder, const Words& more = {}) {
 }
 
 CommandOutcome done(const std::vector<std::string>& arguments) {
-  const auto outcome = lockstep(arguments);
+  auto outcome = lockstep(arguments);
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   return outcome;

@@ -30,13 +30,13 @@ namespace {
 /// A fake GPU that gives its log of calls away when it is destroyed.
 struct LoggedGpu : cuda::test::FakeGpu {
   LoggedGpu(unsigned seed, const cuda::test::FakeKernels& kernels, std::vector<std::string>* to)
-      : FakeGpu(seed, kernels), to_(to) {}
+      : FakeGpu(seed, kernels), log_goes_to(to) {}
   ~LoggedGpu() override {
-    if (to_ != nullptr) *to_ = std::move(log);
+    if (log_goes_to != nullptr) *log_goes_to = std::move(log);
   }
   LoggedGpu(const LoggedGpu&) = delete;
   LoggedGpu& operator=(const LoggedGpu&) = delete;
-  std::vector<std::string>* to_;
+  std::vector<std::string>* log_goes_to;
 };
 
 RunResult train(Backend& backend, const Program& program, const Scenario& s, int steps,

@@ -100,7 +100,7 @@ constexpr std::array kLayouts = std::to_array<Layout>({
 Scenario scenario_of(const Layout& layout) {
   test::ParityRow row = test::parity_row(layout.keys, layout.keys);
   row.images = layout.architecture == Architecture::Resnet;
-  const Scenario scenario = test::parity_scenario(layout.architecture, row, DType::F64);
+  Scenario scenario = test::parity_scenario(layout.architecture, row, DType::F64);
   for (const Fault& fault : validate(scenario)) FAIL(fault.error.message);
   return scenario;
 }

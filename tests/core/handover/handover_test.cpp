@@ -157,7 +157,7 @@ offload = "optimizer"
                                                    j.at("gradient_accumulation_steps").get<int>() *
                                                    8);
   CHECK(j.at("bf16").at("enabled") == true);
-  const auto zero = j.at("zero_optimization");
+  const auto& zero = j.at("zero_optimization");
   CHECK(zero.at("stage") == 3);
   CHECK(zero.at("stage3_param_persistence_threshold") == 100000);
   CHECK(zero.at("offload_optimizer").at("device") == "cpu");
