@@ -5,25 +5,47 @@
 #include <utility>
 
 #include "backends/sim/engine.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run/trace_builder.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Adds the spans of one rank, by stream and then in op order, which is the order in which they
-/// begin.
-void add_spans(std::vector<Span>& spans, Rank rank, const Role& role,
+/// Writes the spans of one rank, by stream and then in op order, which is the order in which they
+/// begin, to `spans`, which has a place for each op.
+void put_spans(Span* spans, Rank rank, const Role& role,
                const IndexVector<OpId, sim::OpTiming>& times) {
   std::array<std::size_t, kNumStreams + 1> next{};
   for (const Op& op : role.ops) ++next[to_size(op.stream) + 1];
-  next[0] = spans.size();
   for (std::size_t s = 1; s < next.size(); ++s) next[s] += next[s - 1];
-  spans.resize(spans.size() + role.ops.size());
   const IndexVector<OpId, SimTime> begin = sim::begin_times(role, times);
   for (const OpId op : role.ops.ids()) {
     const std::size_t place = next[to_size(role.op(op).stream)]++;
     spans[place] = {rank, op, 0, begin[op], times[op].active, times[op].end};
   }
+}
+
+/// The spans of all ranks of a timeline, whose times it takes. Some ranks at a time are done side
+/// by side; then their times go, for of many ranks both need gigabytes.
+std::vector<Span> take_spans(sim::Timeline& timeline, const Program& program) {
+  constexpr std::size_t kRanksAtOnce = 64;
+  std::vector<Span> spans;
+  spans.reserve(to_size(timeline.num_ops));
+  ThreadTeam team(threads_for(to_size(timeline.num_ops)));
+  for (std::size_t begin = 0; begin < timeline.ranks.size(); begin += kRanksAtOnce) {
+    const std::size_t count = std::min(kRanksAtOnce, timeline.ranks.size() - begin);
+    std::array<std::size_t, kRanksAtOnce> place{};  // where the spans of each rank begin
+    for (std::size_t i = 0; i < count; ++i) {
+      place[i] = spans.size();
+      spans.resize(spans.size() + program.role_of(timeline.ranks[begin + i]).ops.size());
+    }
+    team.each(count, [&](std::size_t i) {
+      const Rank rank = timeline.ranks[begin + i];
+      const auto times = std::exchange(timeline.times[begin + i], {});
+      put_spans(spans.data() + place[i], rank, program.role_of(rank), times);
+    });
+  }
+  return spans;
 }
 
 }  // namespace
@@ -32,14 +54,7 @@ Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& clu
                                   const RunOptions& options) {
   Result<sim::Timeline> timeline = sim::simulate(program, cluster, what_if_);
   if (!timeline) return timeline.error();
-  std::vector<Span> spans;
-  spans.reserve(to_size(timeline->num_ops));
-  for (std::size_t i = 0; i < timeline->ranks.size(); ++i) {
-    const Rank rank = timeline->ranks[i];
-    // The times of a rank go once its spans are there: of many ranks, both need gigabytes.
-    const auto times = std::exchange(timeline->times[i], {});
-    add_spans(spans, rank, program.role_of(rank), times);
-  }
+  std::vector<Span> spans = take_spans(*timeline, program);
   // What names the ops comes after, so that it can have the memory of the times.
   RunResult result;
   Trace& trace = result.trace;

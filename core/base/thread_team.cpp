@@ -36,7 +36,7 @@ struct ThreadTeam::State {
 };
 
 int threads_for(std::size_t things) {
-  constexpr std::size_t kWorthThreads = 1'000'000;
+  constexpr std::size_t kWorthThreads = 100'000;
   if (things < kWorthThreads) return 1;
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }

@@ -10,7 +10,8 @@
 namespace lockstep {
 
 /// How many threads are worth starting for work on so many things, of which each takes about 100
-/// ns: one where the work takes less than a tenth of a second, otherwise one for each core.
+/// ns: one where the work takes less than a hundredth of a second, for starting and joining threads
+/// takes about a tenth of a millisecond, otherwise one for each core.
 int threads_for(std::size_t things);
 
 class ThreadTeam {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/trace/name_table.hpp"
@@ -148,9 +150,12 @@ struct MemoryEvent {
   std::int64_t bytes = 0;  // negative if the buffer is freed
 };
 
-/// Adds the memory samples of one rank; `spans` are its spans of one step, by op.
-void add_rank_samples(Trace& trace, const Role& role, const BufferUses& uses, Rank rank,
-                      SimTime step_begin, const IndexVector<OpId, const Span*>& spans) {
+/// The memory samples of one rank; `spans` are its spans of one step.
+std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses, SimTime step_begin,
+                                       const Span* begin, const Span* end) {
+  IndexVector<OpId, const Span*> spans(role.ops.size(), nullptr);
+  for (const Span* span = begin; span != end; ++span) spans[span->op] = span;
+  std::vector<MemorySample> samples;
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
   for (const BufferId id : role.buffers.ids()) {
@@ -177,7 +182,7 @@ void add_rank_samples(Trace& trace, const Role& role, const BufferUses& uses, Ra
   // live together.
   SimTime time = step_begin;
   const auto sample = [&] {
-    trace.memory.push_back({rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
+    samples.push_back({begin->rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
   };
   for (const MemoryEvent& event : events) {
     if (event.time > time) {
@@ -187,6 +192,7 @@ void add_rank_samples(Trace& trace, const Role& role, const BufferUses& uses, Ra
     live[event.kind] += event.bytes;
   }
   sample();
+  return samples;
 }
 
 }  // namespace
@@ -252,22 +258,32 @@ void order_spans(Trace& trace, const Program& program) {
 
 void add_memory_samples(Trace& trace, const Program& program) {
   if (trace.spans.empty()) return;
-  const std::int32_t step = trace.spans.front().step;
-  const auto end = std::find_if(trace.spans.begin(), trace.spans.end(),
-                                [&](const Span& s) { return s.step != step; });
-  const SimTime step_begin =
-      std::min_element(trace.spans.begin(), end, [](const Span& a, const Span& b) {
-        return a.begin < b.begin;
-      })->begin;
+  const Span* const first = trace.spans.data();
+  const Span* const last = first + trace.spans.size();
+  const Span* const end =
+      std::find_if(first, last, [&](const Span& s) { return s.step != first->step; });
+  const SimTime step_begin = std::min_element(first, end, [](const Span& a, const Span& b) {
+                               return a.begin < b.begin;
+                             })->begin;
+  // The spans of one rank lie together. Ranks are sampled side by side, because each looks at its
+  // own spans only; the samples of a rank stay in the order of time.
+  std::vector<const Span*> ranks;  // where the spans of each begin, and the end
   std::vector<std::optional<BufferUses>> uses(program.roles.size());
-  for (auto it = trace.spans.begin(); it != end;) {
-    const Rank rank = it->rank;
-    const RoleId id = program.role_of_rank[rank];
-    const Role& role = program.role_of(rank);
-    if (!uses[to_size(id)]) uses[to_size(id)].emplace(role);
-    IndexVector<OpId, const Span*> by_op(role.ops.size(), nullptr);
-    for (; it != end && it->rank == rank; ++it) by_op[it->op] = &*it;
-    add_rank_samples(trace, role, *uses[to_size(id)], rank, step_begin, by_op);
+  for (const Span* it = first; it != end; ++it) {
+    if (it != first && it->rank == it[-1].rank) continue;
+    ranks.push_back(it);
+    const RoleId role = program.role_of_rank[it->rank];
+    if (!uses[to_size(role)]) uses[to_size(role)].emplace(program.role_of(it->rank));
+  }
+  ranks.push_back(end);
+  std::vector<std::vector<MemorySample>> samples(ranks.size() - 1);
+  ThreadTeam(threads_for(static_cast<std::size_t>(end - first))).each(samples.size(), [&](auto i) {
+    const RoleId role = program.role_of_rank[ranks[i]->rank];
+    samples[i] = rank_samples(program.role_of(ranks[i]->rank), *uses[to_size(role)], step_begin,
+                              ranks[i], ranks[i + 1]);
+  });
+  for (std::vector<MemorySample>& of_rank : samples) {
+    std::move(of_rank.begin(), of_rank.end(), std::back_inserter(trace.memory));
   }
 }
 
