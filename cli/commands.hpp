@@ -179,6 +179,7 @@ int sample_command(const SampleArguments& arguments, const Console& console);
 struct WeightsArguments {
   std::string layout;            // "hf", "chakra", or a trainer of core/handover
   std::string from, out;         // folders; of a handover: scenario and file
+  std::string merge;             // folder of PEFT's adapters, for an import; empty: none
   std::vector<std::string> set;  // of a handover
   std::string dtype;             // of exported tensors; empty: that of the checkpoint
   bool adapters = false;         // export adapters alone, for PEFT

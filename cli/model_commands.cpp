@@ -85,6 +85,9 @@ void ModelCommands::add_import(CLI::App* sub) {
       ->type_name("FOLDER|FILE");
   sub->add_option("--out", weights_.out, "hf: run folder to make; otherwise file, or the terminal")
       ->type_name("PATH");
+  sub->add_option("--adapters", weights_.merge,
+                  "hf: folder of PEFT's adapters (LoRA), to be merged into the weights")
+      ->type_name("FOLDER");
   sub->add_option("--model", weights_.plan.model,
                   "of a plan: a preset or a config.json, in the place of the file's model");
   sub->add_option("--cluster", weights_.plan.cluster, "of a plan: a preset, or a profile (.toml)")

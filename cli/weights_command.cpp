@@ -96,6 +96,13 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
   auto source = open_model(arguments.from);
   if (!source) return source.error();
   report_warnings(console, source->warnings);
+  std::unique_ptr<StateReader> merged;
+  if (!arguments.merge.empty()) {
+    auto made = merge_peft_adapters(*source->weights, source->model, arguments.merge);
+    if (!made) return made.error();
+    merged = std::move(*made);
+  }
+  const StateReader& weights = merged ? *merged : *source->weights;
   const auto scenario = scenario_of(arguments.from, source->model);
   if (!scenario) return scenario.error();
   if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
@@ -111,7 +118,7 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
   CheckpointStore store((out / "checkpoints").string(), std::move(rules));
   {
     Share share(console);
-    if (auto copied = copy_state(*source->weights, store, share); !copied) return copied;
+    if (auto copied = copy_state(weights, store, share); !copied) return copied;
   }
   if (auto copied =
           copy_files(arguments.from, out,
@@ -122,12 +129,12 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
   if (arguments.json) {
     console.out << json_text({{"run", arguments.out},
                               {"model", source->model.name},
-                              {"tensors", source->weights->head().tensors.size()},
+                              {"tensors", weights.head().tensors.size()},
                               {"scenario", (out / "scenario.toml").string()}});
     return {};
   }
   console.out << arguments.out << ": " << source->model.name << ", "
-              << source->weights->head().tensors.size() << " parameters\n"
+              << weights.head().tensors.size() << " parameters\n"
               << "  lockstep sample " << arguments.out << " --prompt \"Once\"\n"
               << "  lockstep run " << arguments.out << "/scenario.toml --backend cpu --resume "
               << arguments.out << " --out RUN --set training.dataset=TEXT\n";

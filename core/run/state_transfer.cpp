@@ -15,6 +15,7 @@
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/quantized_state.hpp"
+#include "core/base/shape_text.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/initial_values.hpp"
 #include "core/run/snapshot.hpp"
@@ -24,12 +25,6 @@ namespace {
 
 const Parameter& parameter_of(const Program& program, const ShardPiece& piece) {
   return program.parameters[piece.parameter];
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t n : shape) text += (text.empty() ? "" : "x") + std::to_string(n);
-  return "[" + text + "]";
 }
 
 /// Writes a piece's initial values on as many threads as there is work for: one thread alone would

@@ -10,6 +10,7 @@
 #include "core/base/convert.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/read_file.hpp"
+#include "core/base/shape_text.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
 #include "core/model/model.hpp"
@@ -20,12 +21,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t n : shape) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return "[" + text + "]";
-}
 
 class HfReader final : public StateReader {
  public:
@@ -147,8 +142,8 @@ class HfReader final : public StateReader {
     }
     const TensorInfo& info = found->second.entry.info;
     if (info.shape != part.shape) {
-      return invalid(folder_ + ": tensor '" + part.name + "' has shape " + text_of(info.shape) +
-                     ", config.json says " + text_of(part.shape));
+      return invalid(folder_ + ": tensor '" + part.name + "' has shape " + shape_text(info.shape) +
+                     ", config.json says " + shape_text(part.shape));
     }
     if (is_real(info.dtype)) return {};
     return Error{ErrorKind::Unsupported,

@@ -186,6 +186,32 @@ TEST_CASE("export of adapters says as JSON of which rank they are", "[cli]") {
   CHECK(json["adapter_rank"] == 3);
 }
 
+TEST_CASE("a model imported with PEFT's adapters is the one that they were merged into", "[cli]") {
+  const TemporaryFolder folder;
+  train(folder);
+  done({"run", folder / "s.toml", "--backend", "cpu", "--out", folder / "tuned", "--resume",
+        folder / "run", "--steps", "9", "--set", "training.dataset=" + (folder / "text"), "--set",
+        "lora.rank=3", "--quiet"});
+  done({"export", "hf", folder / "run", "--out", folder / "base"});
+  done({"export", "hf", folder / "tuned", "--out", folder / "merged"});
+  done({"export", "hf", folder / "tuned", "--out", folder / "adapters", "--adapters"});
+  done({"import", "hf", folder / "merged", "--out", folder / "of_merged"});
+  done({"import", "hf", folder / "base", "--adapters", folder / "adapters", "--out",
+        folder / "of_adapters"});
+  const auto tensors = [&](const std::string& run) {
+    auto file = read_safetensors(folder / (run + "/checkpoints/step-0/model.safetensors"));
+    REQUIRE(file.ok());
+    return file->tensors;
+  };
+  CHECK(tensors("of_adapters") == tensors("of_merged"));
+  done({"import", "hf", folder / "base", "--out", folder / "of_base"});
+  CHECK(tensors("of_adapters") != tensors("of_base"));
+  check_has(refusal({"import", "hf", folder / "base", "--adapters", folder / "none", "--out",
+                     folder / "x"}),
+            "adapter_config.json");
+  CHECK_FALSE(fs::exists(folder / "x"));
+}
+
 TEST_CASE("sample says as JSON which tokens it read and made", "[cli]") {
   const TemporaryFolder folder;
   train(folder);

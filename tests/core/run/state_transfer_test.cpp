@@ -275,7 +275,7 @@ TEST_CASE("initial state that does not fit is refused with the tensor's name", "
   CHECK_THAT(message(state), ContainsSubstring("'adam_v.c' is missing"));
   state = good;
   state.tensors["a"].shape = {5, 3};
-  CHECK_THAT(message(state), ContainsSubstring("'a' has shape [5x3], the model needs [3x5]"));
+  CHECK_THAT(message(state), ContainsSubstring("'a' has shape [5, 3], the model needs [3, 5]"));
   state = good;
   state.tensors["a"].dtype = DType::F64;
   CHECK_THAT(message(state), ContainsSubstring("'a' is float64, the run needs float32"));

@@ -1,5 +1,6 @@
 #include "core/weights/adapters.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -40,6 +41,21 @@ TrainingState random_state(const ModelSpec& model) {
     state.tensors.emplace(parameter.name, std::move(tensor));
   }
   return state;
+}
+
+std::string message_of(const TrainingState& state, const ModelSpec& model,
+                       const std::string& folder) {
+  const auto merged = merge_peft_adapters(HeldState(state), model, folder);
+  return merged ? "" : merged.error().message;
+}
+
+/// Changes one key of adapter_config.json.
+void set_config(const TemporaryFolder& folder, const std::string& key,
+                const nlohmann::json& value) {
+  std::ifstream old(folder / "adapter_config.json");
+  nlohmann::json config = nlohmann::json::parse(old);
+  config[key] = value;
+  std::ofstream(folder / "adapter_config.json") << config;
 }
 
 }  // namespace
@@ -138,6 +154,128 @@ TEST_CASE("a checkpoint without its adapters is refused by the first that is mis
   const auto merged = merge_adapters(HeldState(state), model);
   REQUIRE_FALSE(merged);
   CHECK(merged.error().message == "the checkpoint lacks parameter 'blocks.0.attn.wqkv.lora_a'");
+}
+
+TEST_CASE("adapters written for PEFT and merged again are those merged where they were trained",
+          "[core]") {
+  for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
+    INFO(preset);
+    const TemporaryFolder folder;
+    const ModelSpec model = adapted(preset), base = without_adapters(model);
+    const TrainingState state = random_state(model);
+    const HeldState held(state);
+    REQUIRE(write_peft_adapters(held, model, "base", folder.path.string()));
+    TrainingState weights;
+    for (const Parameter& parameter : parameters_of(base)) {
+      weights.tensors[parameter.name] = state.tensors.at(parameter.name);
+    }
+    const HeldState of_base(weights);
+    const auto here = merge_adapters(held, model);
+    const auto there = merge_peft_adapters(of_base, base, folder.path.string());
+    REQUIRE(here);
+    REQUIRE(there);
+    REQUIRE((*here)->head().tensors == (*there)->head().tensors);
+    for (const auto& [name, info] : (*here)->head().tensors) {
+      std::vector<std::byte> a(to_size(info.bytes())), b(a.size());
+      REQUIRE((*here)->read(name, 0, a));
+      // In two pieces that meet in the middle of a row.
+      const std::size_t cut = a.size() / 12 * 4;
+      REQUIRE((*there)->read(name, 0, std::span(b).first(cut)));
+      REQUIRE((*there)->read(name, static_cast<std::int64_t>(cut), std::span(b).subspan(cut)));
+      INFO(name);
+      CHECK(a == b);
+    }
+  }
+}
+
+TEST_CASE("an adapter counts by alpha over its own rank, or over the root of it with rsLoRA",
+          "[core]") {
+  // q_proj of layer 0 alone, of rank 4, where the configuration says 2: PEFT's rank_pattern.
+  const ModelSpec model = *find_model_preset("llama-tiny");
+  const TrainingState state = random_state(model);
+  const HeldState held(state);
+  const std::int64_t hidden = model.hidden;
+  Tensor down{DType::F32, {4, hidden}, std::vector<std::byte>(to_size(16 * hidden))};
+  Tensor up{DType::F32, {hidden, 4}, std::vector<std::byte>(to_size(16 * hidden))};
+  const float one = 1;
+  std::memcpy(down.data.data(), &one, sizeof(one));                     // A[0][0]
+  std::memcpy(up.data.data() + 16 * sizeof(float), &one, sizeof(one));  // B[4][0]
+  const std::string module = "base_model.model.model.layers.0.self_attn.q_proj";
+  const TemporaryFolder folder;
+  const auto write = [&] {
+    const std::string a = module + ".lora_A.weight", b = module + ".lora_B.weight";
+    REQUIRE(write_safetensors(folder / "adapter_model.safetensors", {{a, &down}, {b, &up}}, {}));
+  };
+  write();
+  const std::string weight = "blocks.0.attn.wqkv";
+  const std::vector<float> before = floats(state.tensors.at(weight));
+  for (const bool by_root : {false, true}) {
+    const nlohmann::json config = {{"peft_type", "LORA"},
+                                   {"r", 2},
+                                   {"lora_alpha", 3},
+                                   {"use_rslora", by_root},
+                                   {"rank_pattern", {{"q", 4}}},
+                                   {"use_dora", false},
+                                   {"alpha_pattern", nlohmann::json::object()}};
+    std::ofstream(folder / "adapter_config.json") << config;
+    const auto merged = merge_peft_adapters(held, model, folder.path.string());
+    if (!merged) FAIL(merged.error().message);
+    std::vector<float> after(before.size());
+    REQUIRE((*merged)->read(weight, 0, std::as_writable_bytes(std::span(after))));
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const double more = i == to_size(4 * hidden) ? (by_root ? 3.0 / 2.0 : 3.0 / 4.0) : 0.0;
+      CHECK(double{after[i]} == Approx(double{before[i]} + more).margin(1e-6));
+    }
+  }
+  // What belongs to no layer is refused, and so is half of an adapter.
+  up.shape = {hidden / 2, 8};
+  write();
+  CHECK(message_of(state, model, folder.path.string()).find("lora_B.weight' has shape [") !=
+        std::string::npos);
+  REQUIRE(write_safetensors(folder / "adapter_model.safetensors",
+                            {{module + ".lora_A.weight", &down}}, {}));
+  CHECK(message_of(state, model, folder.path.string()).find("no linear layer for tensor") !=
+        std::string::npos);
+  REQUIRE(write_safetensors(folder / "adapter_model.safetensors", {}, {}));
+  CHECK(message_of(state, model, folder.path.string()).find("there are no adapters") !=
+        std::string::npos);
+}
+
+TEST_CASE("adapters that more belongs to than B A are refused by the key that says so", "[core]") {
+  const TemporaryFolder folder;
+  const ModelSpec model = adapted("gpt2-tiny");
+  const TrainingState state = random_state(model);
+  REQUIRE(write_peft_adapters(HeldState(state), model, "base", folder.path.string()));
+  const ModelSpec base = without_adapters(model);
+  CHECK(message_of(state, base, folder.path.string()).empty());
+  const std::vector<std::pair<std::string, nlohmann::json>> harmless = {
+      {"use_dora", false}, {"modules_to_save", nullptr},      {"layer_replication", nullptr},
+      {"r", 99},           {"init_lora_weights", "gaussian"}, {"some_future_key", nullptr}};
+  for (const auto& [key, value] : harmless) {
+    set_config(folder, key, value);
+    INFO(key);
+    CHECK(message_of(state, base, folder.path.string()).empty());
+  }
+  const std::vector<std::pair<std::string, nlohmann::json>> refused = {
+      {"use_dora", true},
+      {"bias", "lora_only"},
+      {"modules_to_save", {"lm_head"}},
+      {"alpha_pattern", {{"q_proj", 3}}},
+      {"init_lora_weights", "pissa"},
+      {"layer_replication", {{0, 4}}},
+      {"some_future_key", 1},
+      {"peft_type", "IA3"},
+      {"lora_alpha", "much"}};
+  for (const auto& [key, value] : refused) {
+    const TemporaryFolder other;
+    std::filesystem::copy(folder.path, other.path,
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::overwrite_existing);
+    set_config(other, key, value);
+    const std::string message = message_of(state, base, other.path.string());
+    INFO(key << ": " << message);
+    CHECK(message.find(key) != std::string::npos);
+  }
 }
 
 }  // namespace lockstep
