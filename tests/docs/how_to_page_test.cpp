@@ -30,7 +30,7 @@ TEST_CASE("the commands of docs/how-to.md answer their questions", "[docs]") {
   }
 
   const auto commands = lockstep::test::commands_of(page);
-  REQUIRE(commands.size() == 29);
+  REQUIRE(commands.size() == 31);
   for (const auto& command : commands) {
     const auto outcome = lockstep::test::lockstep(command);
     INFO(command.front() << " " << command[1] << ": " << outcome.err);
@@ -39,4 +39,5 @@ TEST_CASE("the commands of docs/how-to.md answer their questions", "[docs]") {
   }
   CHECK(fs::exists("70b-megatron.txt"));
   CHECK(fs::exists("runs/mine/checkpoints/step-40"));
+  CHECK(fs::exists("runs/merged/checkpoints/step-0"));
 }
