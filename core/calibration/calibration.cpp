@@ -62,6 +62,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::GateForward, {tokens, width}, {}, 1},
       {K::GateBackward, {tokens, width}},
       {K::Add, {tokens, width}, {}, 1},
+      {K::Dropout, {tokens, width}, {0.1, 0}, 1},
       {K::Scale, {tokens * width}, {0.5}},
       {K::Regroup, {tokens, heads, head_dim, head_dim, head_dim, 0}},
       {K::JoinColumns, {tokens, width, 2 * head_dim}},

@@ -95,13 +95,15 @@ class MegatronReader : MegatronAccount {
       }
     }
     read_experts();
-    for (const char* dropout : {"attention-dropout", "hidden-dropout"}) {
-      const std::optional<double> share = number(dropout);
-      if (share.value_or(0.1) != 0) {
-        plan_.lose("--" + std::string(dropout) +
-                   (share ? " " + word(dropout) : ", which is 0.1 unless given") +
-                   ": there is no dropout here");
-      }
+    const double dropout = number("hidden-dropout").value_or(0.1);
+    for (const char* key : {"training.residual_dropout", "training.embedding_dropout"}) {
+      if (dropout != 0) plan_.number(key, dropout, from("hidden-dropout"));
+    }
+    const std::optional<double> attention = number("attention-dropout");
+    if (attention.value_or(0.1) != 0) {
+      plan_.lose("--attention-dropout" +
+                 (attention ? " " + word("attention-dropout") : ", which is 0.1 unless given") +
+                 ": attention's probabilities have no dropout here");
     }
     return {};
   }

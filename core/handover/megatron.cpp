@@ -42,7 +42,7 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree, which divides it
   a.number(named("model.norm_eps"), m.norm_eps);
   a.number("attention-dropout", 0);
-  a.number("hidden-dropout", 0);
+  a.number(named("training.residual_dropout"), s.training.residual_dropout);
   if (m.architecture == Architecture::Llama) {
     a.set("normalization", "RMSNorm");
     a.flag("swiglu");
@@ -62,6 +62,8 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   } else {
     a.set("position-embedding-type", "learned_absolute");
   }
+  leave_unsaid(unsaid, s.training.embedding_dropout != s.training.residual_dropout,
+               "training.embedding_dropout: its --hidden-dropout is of embeddings and residuals");
   a.flag_if(!m.tied_embeddings, named("model.tied_embeddings"));
   if (m.experts == 0) return;
   a.set(named("model.experts"), m.experts);

@@ -62,6 +62,8 @@ std::string schedule_name(PipelineSchedule schedule) {
 }
 
 void say_model(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {
+  leave_unsaid(unsaid, s.training.residual_dropout > 0 || s.training.embedding_dropout > 0,
+               "training.residual_dropout, training.embedding_dropout: its models have no dropout");
   const ModelSpec& m = s.model;
   const Flavor* flavor = nullptr;
   for (const Flavor& f : kFlavors) {

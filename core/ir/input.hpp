@@ -74,6 +74,8 @@ enum class TableKind : std::uint8_t {
   Shift,      // one integer, subtracted from ids of tokens and targets: the first id of the
               // rank's part of the vocabulary; without a table, 0
   Queries,    // the tokens of a sample that the rank attends with; without a table, all
+  Rows,       // one integer: the first of a microbatch's rows that the rank holds between layers,
+              // counted over all its samples; without a table, 0
   Positions,  // the last three: what copies of these names bring (see HostData)
   Starts,
   Columns,

@@ -22,8 +22,9 @@ constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "copy_back",    "host",         "stages"};
 
 constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
-    "tokens", "targets", "images",     "documents", "document_positions", "positions",
-    "starts", "columns", "loss_scale", "loss",      "grad_norm",          "memory"};
+    "tokens",       "targets",   "images", "documents", "document_positions",
+    "dropout_keys", "positions", "starts", "columns",   "loss_scale",
+    "loss",         "grad_norm", "memory"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {

@@ -178,6 +178,8 @@ std::string_view to_string(Stream stream);
 ///   it is those that the table Order lists, less the table Shift.
 /// - Documents are the positions at which the documents of the tokens begin that the rank attends
 ///   with (table Queries); DocumentPositions counts the rank's own tokens from there.
+/// - DropoutKeys are the keys of the rows that the rank holds between layers
+///   (core/base/dropout.hpp): of the tokens that Order lists, from the row that Rows says on.
 /// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how
 ///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
 ///   padding) come from the tables of these names.
@@ -189,6 +191,7 @@ enum class HostData : std::int32_t {
   Images,
   Documents,
   DocumentPositions,
+  DropoutKeys,
   Positions,
   Starts,
   Columns,
@@ -198,7 +201,7 @@ enum class HostData : std::int32_t {
   Memory
 };
 /// Whether every microbatch has its own.
-constexpr bool is_batch(HostData data) { return data <= HostData::DocumentPositions; }
+constexpr bool is_batch(HostData data) { return data <= HostData::DropoutKeys; }
 inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
 

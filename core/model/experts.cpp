@@ -77,7 +77,7 @@ class ExpertLinear {
 class MixtureOfExperts final : public FeedForward {
  public:
   MixtureOfExperts(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
-                   const LayerShape& shape, const LayerTensors& p)
+                   const LayerShape& shape, const LayerTensors& p, Dropout& dropout)
       : f_(f),
         spec_(spec),
         shape_(shape),
@@ -90,6 +90,7 @@ class MixtureOfExperts final : public FeedForward {
         routing_({tokens_, spec.experts, spec.experts_per_token, capacity_, sigmoids_}),
         combination_({tokens_, hidden_, spec.experts_per_token, places_}),
         router_(p.linear("moe.router", "")),
+        dropout_(dropout),
         bias_(p.w("moe.router_bias")),
         load_(p.g("moe.router_bias")),
         up_(f, shape, spec.experts, capacity_, hidden_, is_gpt2(spec) ? ffn_ : 2 * ffn_,
@@ -116,18 +117,23 @@ class MixtureOfExperts final : public FeedForward {
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
     pre_ = f_.tensor(places_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
     const TensorId mine = exchange(Part::Forward, given, "expert_x");
-    if (shared_) residual = shared_->forward(x, residual);  // while tokens go to their experts
+    // What the experts' sum is added to: the residual, unless that comes behind dropout.
+    TensorId added = dropout_.active() ? TensorId{} : residual;
+    if (shared_) added = shared_->forward(x, added);  // while tokens go to their experts
     up_.forward(mine, pre_);
     const TensorId act = f_.tensor(places_ * ffn_);
     activation_forward(f_, spec_, places_, ffn_, pre_, act);
     const TensorId made = f_.tensor(places_ * hidden_, "expert_y");
     down_.forward(act, made);
     combined_ = exchange(Part::Forward, made, "returned");
+    const TensorId sum = dropout_.active() ? f_.tensor(tokens_ * hidden_) : y;
     f_.emit(Part::Forward, KernelKind::CombineForward,
-            {combination_, {}, {combined_, gates_, slots_, residual}, {y}});
+            {combination_, {}, {combined_, gates_, slots_, added}, {sum}});
+    if (dropout_.active()) dropout_.forward(sum, residual, {}, y);
   }
 
   void backward(TensorId dy, TensorId dx) override {
+    dy = dropout_.backward(Part::InputGrad, dy);
     const DType wide = sum_type(shape_.dtype);
     const double balance = spec_.router_aux_loss_coef * shape_.loss_scale;
     const std::vector<std::string> axes = balance > 0 ? axes_of_rows() : std::vector<std::string>{};
@@ -209,6 +215,7 @@ class MixtureOfExperts final : public FeedForward {
   std::int64_t tokens_, hidden_, ffn_, capacity_, places_, sigmoids_;
   std::vector<std::int64_t> routing_, combination_;  // dimensions of the kernels
   LinearTensors router_;
+  Dropout& dropout_;
   TensorId bias_, load_;  // of the experts, for their choice; the load takes the gradient's place
   ExpertLinear up_, down_;
   std::optional<SharedExpert> shared_;
@@ -219,8 +226,8 @@ class MixtureOfExperts final : public FeedForward {
 
 std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, TensorParallel& tp,
                                                 const ModelSpec& spec, const LayerShape& shape,
-                                                const LayerTensors& p) {
-  return std::make_unique<MixtureOfExperts>(f, tp, spec, shape, p);
+                                                const LayerTensors& p, Dropout& dropout) {
+  return std::make_unique<MixtureOfExperts>(f, tp, spec, shape, p, dropout);
 }
 
 }  // namespace lockstep

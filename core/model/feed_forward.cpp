@@ -60,7 +60,7 @@ namespace {
 class DenseNetwork final : public FeedForward {
  public:
   DenseNetwork(FunctionBuilder& f, TensorParallel& tp, const ModelSpec& spec,
-               const LayerShape& shape, const LayerTensors& p, const Dense& dense)
+               const LayerShape& shape, const LayerTensors& p, const Dense& dense, Dropout* dropout)
       : f_(f),
         spec_(spec),
         rows_(tp.rows()),
@@ -68,7 +68,9 @@ class DenseNetwork final : public FeedForward {
         up_(f, tp, within(dense, "up"), spec.hidden, is_gpt2(spec) ? ffn_ : 2 * ffn_,
             p.linear(dense.name + first_weight(spec), dense.name + ".bfc")),
         down_(f, tp, within(dense, "down"), ffn_, spec.hidden,
-              p.linear(dense.name + second_weight(spec), dense.name + ".bproj")) {}
+              p.linear(dense.name + second_weight(spec), dense.name + ".bproj")) {
+    if (dropout != nullptr) down_.drop(*dropout);
+  }
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
     pre_ = f_.tensor(rows_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
@@ -101,8 +103,9 @@ class DenseNetwork final : public FeedForward {
 
 std::unique_ptr<FeedForward> dense_network(FunctionBuilder& f, TensorParallel& tp,
                                            const ModelSpec& spec, const LayerShape& shape,
-                                           const LayerTensors& p, const Dense& dense) {
-  return std::make_unique<DenseNetwork>(f, tp, spec, shape, p, dense);
+                                           const LayerTensors& p, const Dense& dense,
+                                           Dropout* dropout) {
+  return std::make_unique<DenseNetwork>(f, tp, spec, shape, p, dense, dropout);
 }
 
 }  // namespace lockstep

@@ -32,16 +32,18 @@ inline Dense shared_expert(const ModelSpec& spec) {
 
 /// The dense network. Its features are divided over the ranks of "tp".
 void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& dense);
+/// `dropout` is of what it adds to the residual, and must outlive it.
 std::unique_ptr<FeedForward> dense_network(FunctionBuilder& f, TensorParallel& tp,
                                            const ModelSpec& spec, const LayerShape& shape,
-                                           const LayerTensors& p, const Dense& dense);
+                                           const LayerTensors& p, const Dense& dense,
+                                           Dropout* dropout = nullptr);
 
 /// The mixture of experts, with its shared expert if it has one. Experts are divided over the ranks
 /// of "ep".
 void declare_experts(LayerDeclaration& layer, const ModelSpec& spec);
 std::unique_ptr<FeedForward> mixture_of_experts(FunctionBuilder& f, TensorParallel& tp,
                                                 const ModelSpec& spec, const LayerShape& shape,
-                                                const LayerTensors& p);
+                                                const LayerTensors& p, Dropout& dropout);
 
 /// The network that every token takes beside the experts that it chooses.
 class SharedExpert {

@@ -22,6 +22,8 @@ struct LayerShape {
   DType buffer_dtype = DType::F32;    // of running statistics
   ActivationCheckpointSpec checkpoint;
   double mean_document = 0;  // tokens of the documents to which attention is confined; 0: none are
+  double residual_dropout = 0;    // of what the branches of a block add
+  double embedding_dropout = 0;   // of the embeddings' sum
   bool resets_positions = false;  // positions count from where a document begins
   double loss_scale = 1;          // 1 / tokens of the global batch, so that gradients can be summed
   bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale

@@ -26,7 +26,7 @@ SharedExpert::SharedExpert(FunctionBuilder& f, TensorParallel& tp, const ModelSp
 
 TensorId SharedExpert::forward(TensorId x, TensorId residual) {
   x_ = x;
-  const TensorId both = f_.tensor(rows_ * hidden_);
+  const TensorId both = f_.tensor(rows_ * hidden_, residual.valid() ? "" : "shared_y");
   if (!gate_.w.valid()) {
     network_->forward(x, residual, both);
     return both;

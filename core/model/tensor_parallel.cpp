@@ -120,7 +120,7 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
     f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, bias, rest, to);
     adapter_.add_to(to, out_, weights_.adapter.b);
   };
-  if (!tp_.active()) return multiply(weights_.b, residual, y);
+  if (!tp_.active() && !drops()) return multiply(weights_.b, residual, y);
   if (!residual.valid()) {  // nothing is to be added
     const TensorId partial = tp_.partial(y, out_, name_ + ".y");
     multiply({}, {}, partial);
@@ -130,11 +130,13 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
   const TensorId partial = tp_.partial(sum, out_, name_ + ".y");
   multiply({}, {}, partial);
   tp_.sum(Part::Forward, partial, sum);
+  if (drops()) return dropout_->forward(sum, residual, weights_.b, y);
   f_.emit(Part::Forward, KernelKind::Add,
           {{tp_.own_rows(), out_}, {}, {sum, residual, weights_.b}, {y}});
 }
 
 void RowLinear::backward(TensorId dy, TensorId dx) {
+  if (drops()) dy = dropout_->backward(Part::InputGrad, dy, name_ + ".dropped");
   const TensorId all = tp_.all_rows(Part::Backward, dy, out_, name_ + ".dy");
   f_.linear_backward(tp_.rows(), in_, out_, all, x_, weights_.w, dx, weights_.gw, {});
   adapter_.backward(all, out_, weights_.adapter.b, weights_.adapter.gb);

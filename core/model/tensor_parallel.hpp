@@ -12,6 +12,7 @@
 
 #include <string>
 
+#include "core/model/dropout.hpp"
 #include "core/model/function_builder.hpp"
 #include "core/model/layer_parameters.hpp"
 #include "core/model/model.hpp"
@@ -120,9 +121,15 @@ class ColumnLinear : public DividedLinear {
 class RowLinear : public DividedLinear {
  public:
   using DividedLinear::DividedLinear;
+  /// Lets this dropout, which must outlive it, drop elements of the sum and the bias.
+  void drop(Dropout& dropout) { dropout_ = &dropout; }
   /// `residual` and `y` are own rows. Without a residual there must be no bias, and y needs a name.
   void forward(TensorId x, TensorId residual, TensorId y);
   void backward(TensorId dy, TensorId dx);
+
+ private:
+  bool drops() const { return dropout_ != nullptr && dropout_->active(); }
+  Dropout* dropout_ = nullptr;
 };
 
 }  // namespace lockstep

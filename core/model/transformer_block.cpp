@@ -96,9 +96,13 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
     qkv_linear.beside(attention.keys_width(), p.linear("attn.wqkv", "attn.bqkv", "_kv"));
   }
   HeadNorms head_norms(f, spec, shape, attention, p);
+  Dropout drop_attention(f, shape.residual_dropout, DropoutPlace::Attention, own, c);
+  Dropout drop_network(f, shape.residual_dropout, DropoutPlace::FeedForward, own, c);
   RowLinear out_linear(f, tp, "out", attention.width(), c, p.linear("attn.wo", "attn.bo"));
-  const auto network = experts ? mixture_of_experts(f, tp, spec, shape, p)
-                               : dense_network(f, tp, spec, shape, p, dense_of_block(spec));
+  out_linear.drop(drop_attention);
+  const auto network =
+      experts ? mixture_of_experts(f, tp, spec, shape, p, drop_network)
+              : dense_network(f, tp, spec, shape, p, dense_of_block(spec), &drop_network);
 
   const TensorId x = f.formal("x", own * c);
   const TensorId y = f.formal("y", own * c);

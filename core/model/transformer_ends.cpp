@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/model/dropout.hpp"
 #include "core/model/tensor_parallel.hpp"
 #include "core/model/transformer_layers.hpp"
 
@@ -45,8 +46,11 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   const std::int64_t vocab = ceil_div(spec.vocab, shape.vocabulary_parts());
   const LayerTensors p(f, model, "embed", units);
   const TensorId tokens = f.formal("tokens", n, DType::I32);
-  const TensorId y = f.formal("y", own * c);
-  const TensorId dy = f.formal("dy", own * c);
+  Dropout dropout(f, shape.embedding_dropout, DropoutPlace::Embedding, own, c);
+  const TensorId result = f.formal("y", own * c);
+  const TensorId d_result = f.formal("dy", own * c);
+  const TensorId y = dropout.active() ? f.tensor(own * c, "embedded") : result;
+  const TensorId dy = dropout.backward(Part::WeightGrad, d_result, "dembedded");
   const TensorId positions = p.w("wpe");
   const bool learns_positions = p.g("wpe").valid();
   if (tp.active() || shape.context_parallel > 1 || shape.resets_positions) {
@@ -70,12 +74,14 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
       f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
              {{own, c, own, spec.max_seq_len}, {}, {ids, dy}, {p.g("wpe"), {}}});
     }
+    if (dropout.active()) dropout.forward(y, {}, {}, result);
     p.pad(f);
     if (spec.freezes()) f.drop_unneeded();
     return {std::move(f), false, true};
   }
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
          {{n, c, shape.seq, vocab}, {}, {tokens, p.w("wte"), positions}, {y}});
+  if (dropout.active()) dropout.forward(y, {}, {}, result);
   f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
   if (learns_positions) {

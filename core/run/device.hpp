@@ -21,12 +21,15 @@ struct StepContext {
   std::uint64_t seed = 0;  // the run's seed, for kernels that round at random
   int skipped = 0;         // steps before this one that a loss scale skipped: they updated nothing
   double loss_scale = 1;   // of this step, what HostData::LossScale brings
+  int layer = -1;          // of the op (see context_of), for dropout
   int global_step() const { return step + skipped; }
 };
 
-/// The context of one op. In a program that updates the weights several times in a step
-/// (PipeDream), every update counts as a step of its own, numbered by the op's microbatch.
+/// The context of one op, which knows its layer. In a program that updates the weights several
+/// times in a step (PipeDream), every update counts as a step of its own, numbered by the op's
+/// microbatch.
 inline StepContext context_of(const Program& program, const Op& op, StepContext step) {
+  step.layer = op.layer;
   if (program.updates_per_step == 1) return step;
   step.step = step.step * program.updates_per_step + std::max(op.microbatch, 0);
   return step;

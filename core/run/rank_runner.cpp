@@ -8,6 +8,7 @@
 
 #include "core/base/bfloat16.hpp"
 #include "core/base/documents.hpp"
+#include "core/base/dropout.hpp"
 #include "core/base/float16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/run/snapshot.hpp"
@@ -91,6 +92,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
   order_ = taken(TableKind::Order);
   if (samples.document_end >= 0) queries_ = taken(TableKind::Queries);
   if (const IndexList* const shift = list(TableKind::Shift)) shift->fill({&shift_, 1});
+  if (const IndexList* const rows = list(TableKind::Rows)) rows->fill({&first_row_, 1});
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
@@ -233,6 +235,8 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
       return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
+    case HostData::DropoutKeys:
+      return fill_dropout_keys(first, values);
     case HostData::LossScale: {
       const auto scale = static_cast<float>(step_loss_scale_);
       std::memcpy(staging.data(), &scale, sizeof scale);
@@ -276,6 +280,17 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
                     : ignored                             ? kIgnoredTarget
                                                           : wanted[token] - shift_;
     }
+  }
+}
+
+void RankRunner::fill_dropout_keys(std::int64_t first, std::span<std::int32_t> keys) const {
+  const auto row_tokens = static_cast<std::int64_t>(order_.size());
+  const bool trains = batches_ == &training_batches_;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::int64_t row = first_row_ + static_cast<std::int64_t>(i);
+    keys[i] = trains ? dropout_key(program_.training.seed, first + row / row_tokens,
+                                   order_[to_size(row % row_tokens)])
+                     : kNothingDropped;
   }
 }
 

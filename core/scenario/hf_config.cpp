@@ -123,11 +123,16 @@ class Members {
   }
   const std::string& lacking() const { return lacking_; }
   void warn(const std::string& what) { warnings_.push_back(path_ + ": " + what); }
-  /// Warns of a dropout, which is never applied.
-  void dropout(const char* key, double otherwise) {
+  /// Warns of a dropout, which is of a training and not of a model here. `ours` is the key of
+  /// [training] that says it; null: there is none.
+  void dropout(const char* key, double otherwise, const char* ours) {
     const double p = number(key, otherwise);
     if (p == 0) return;
-    warn(std::string(key) + " = " + Json(p).dump() + " is not applied: there is no dropout");
+    const std::string share = Json(p).dump();
+    warn(std::string(key) + " = " + share + " is not applied: " +
+         (ours != nullptr
+              ? "give training." + std::string(ours) + " = " + share + " to train with it"
+              : "attention's probabilities have no dropout here"));
   }
   /// Warns of every member that nobody asked for and that may change numbers.
   void warn_of_rest() {
@@ -219,7 +224,7 @@ void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults = {}) {
   }
   if (in.boolean("attention_bias", false)) in.lacks("attention_bias");
   if (in.boolean("mlp_bias", false)) in.lacks("mlp_bias");
-  in.dropout("attention_dropout", 0);
+  in.dropout("attention_dropout", 0, nullptr);
 }
 
 /// Mixtures of experts: the loss that balances them, and what else training does with them.
@@ -259,7 +264,8 @@ void read_qwen_experts(Members& in, ModelSpec& m, std::int64_t chosen) {
 void read_phi3(Members& in, ModelSpec& m) {
   m.fused_names = true;
   in.integer("original_max_position_embeddings", 0);  // of rope scaling
-  for (const char* key : {"embd_pdrop", "resid_pdrop"}) in.dropout(key, 0);
+  in.dropout("embd_pdrop", 0, "embedding_dropout");
+  in.dropout("resid_pdrop", 0, "residual_dropout");
 }
 
 /// Gemma 1 to 3, of which the products and the attention are those of a Llama. What differs are
@@ -315,7 +321,8 @@ void read_gpt_neox(Members& in, ModelSpec& m) {
         "other, each with its communication");
   }
   in.only("attention_bias", true, true);
-  for (const char* key : {"attention_dropout", "hidden_dropout"}) in.dropout(key, 0);
+  in.dropout("attention_dropout", 0, nullptr);
+  in.dropout("hidden_dropout", 0, "residual_dropout");
   in.number("classifier_dropout", 0);
 }
 
@@ -339,7 +346,9 @@ void read_gpt2(Members& in, ModelSpec& m) {
   if (in.boolean("add_cross_attention", false)) {
     in.refuse("add_cross_attention = true is not supported: its layers are not built");
   }
-  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) in.dropout(key, 0.1);
+  in.dropout("attn_pdrop", 0.1, nullptr);
+  in.dropout("embd_pdrop", 0.1, "embedding_dropout");
+  in.dropout("resid_pdrop", 0.1, "residual_dropout");
 }
 
 constexpr auto kTypes = std::to_array<std::string_view>(

@@ -81,6 +81,8 @@ void describe(V& v, TrainingSpec& t) {
   v.field("eod_mask_loss", t.eod_mask_loss);
   v.field("eod_token", t.eod_token);
   v.field("mean_document_length", t.mean_document_length);
+  v.field("residual_dropout", t.residual_dropout);
+  v.field("embedding_dropout", t.embedding_dropout);
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
   v.field("on_nonfinite", t.on_nonfinite);

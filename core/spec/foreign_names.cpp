@@ -48,6 +48,8 @@ constexpr ForeignName kNames[] = {
     {"training.reset_attention_mask", "model.attn_mask_type", "reset-attention-mask", ""},
     {"training.reset_position_ids", "", "reset-position-ids", ""},
     {"training.eod_mask_loss", "", "eod-mask-loss", ""},
+    {"training.residual_dropout", "", "hidden-dropout", "", "resid_pdrop"},
+    {"training.embedding_dropout", "", "", "", "embd_pdrop"},
     {"training.mixed_precision_param", kSame, "bf16", "bf16.enabled"},
     {"training.mixed_precision_reduce", kSame, "accumulate-allreduce-grads-in-fp32",
      "data_types.grad_accum_dtype"},

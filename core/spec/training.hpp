@@ -59,8 +59,12 @@ struct TrainingSpec {
   bool eod_mask_loss = false;         // the token behind the end of a document is not learned
   int eod_token = -1;                 // -1: not given
   double mean_document_length = 0;    // tokens, with the end; attention is charged after it
-  bool reshuffle = true;              // every epoch has another order of samples
-  double total_tokens = 0;            // tokens (or images) of the whole training; 0: not known
+  /// Dropout (Srivastava et al. 2014) in training, the shares of elements that are dropped: of what
+  /// attention and the feed-forward network add to the residual, and of the embeddings' sum.
+  double residual_dropout = 0;
+  double embedding_dropout = 0;
+  bool reshuffle = true;    // every epoch has another order of samples
+  double total_tokens = 0;  // tokens (or images) of the whole training; 0: not known
   NonFinite on_nonfinite = NonFinite::Stop;
   double skip_loss_zscore = 0;  // SpikeLimits::loss
   double skip_grad_zscore = 0;  // SpikeLimits::grad_norm

@@ -164,7 +164,7 @@ void MainWindow::reset_layout() {
 void MainWindow::fit_screen() {
   const QRect room = screen()->availableGeometry();
   resize(room.size() - QSize(2 * kFrameEdge, kTitleBar + kFrameEdge));
-  move(room.topLeft() + QPoint(kFrameEdge, kTitleBar));
+  move(room.topLeft() + QPoint(kFrameEdge, 0));  // of the frame, whose title bar comes first
 }
 
 void MainWindow::size_docks() {

@@ -33,6 +33,7 @@ class ConformanceCases {
   void norm(bool centered, std::int64_t rows, std::int64_t cols);
   void head_norm(std::int64_t rows, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim);
   void scale(std::int64_t n);
+  void dropout(std::int64_t rows, std::int64_t cols);
   void rows_and_columns(std::int64_t rows, std::int64_t cols);
   /// The vocabulary is divided into parts, of which the last may hold some padding, or only
   /// padding.

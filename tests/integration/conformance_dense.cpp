@@ -312,6 +312,24 @@ void ConformanceCases::embedding(std::int64_t tokens, std::int64_t cols, std::in
   }
 }
 
+void ConformanceCases::dropout(std::int64_t rows, std::int64_t cols) {
+  // A row in four has a key by which nothing is dropped.
+  Numbers keys;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    keys.push_back(r % 4 == 3 ? -1.0 : static_cast<double>(dropout_key(5, r, 7)));
+  }
+  const Numbers x = wave(rows * cols, 1.0), none;
+  for (const bool residual : {false, true}) {
+    for (const bool bias : {false, true}) {
+      add({.kind = K::Dropout,
+           .dims = {rows, cols},
+           .scalars = {0.25, 1},
+           .in = {x, keys, residual ? wave(rows * cols, 0.5) : none, bias ? wave(cols, 0.3) : none},
+           .aliases = {0}});
+    }
+  }
+}
+
 void ConformanceCases::scale(std::int64_t n) {
   for (const std::vector<int>& aliases : {std::vector<int>{}, std::vector<int>{0}}) {
     add({.kind = K::Scale, .dims = {n}, .scalars = {1.75}, .in = {random(n)}, .aliases = aliases});

@@ -132,6 +132,10 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.adamw_8bit(101, 4);
   cases.adamw_8bit(2048, 1000);
   for (const std::int64_t n : {1, 7, 1000}) cases.scale(n);
+  cases.dropout(1, 1);
+  cases.dropout(9, 7);
+  cases.dropout(37, 128);
+  cases.dropout(4, 1003);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);

@@ -95,7 +95,8 @@ const std::map<std::string, std::string>& long_words() {
       {"packed",
        " training.reset_attention_mask=true training.eod_mask_loss=true training.eod_token=7"
        " training.mean_document_length=3"},
-      {"repositioned", " training.reset_position_ids=true"}};
+      {"repositioned", " training.reset_position_ids=true"},
+      {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"}};
   return words;
 }
 
@@ -149,7 +150,8 @@ ParityRow ParityRow::single_rank() const {
   for (const std::string& word : words(keys)) {
     for (const char* shared :
          {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=", "training.reset_",
-          "training.eod_", "training.mean_document_length="}) {
+          "training.eod_", "training.mean_document_length=", "training.residual_dropout=",
+          "training.embedding_dropout="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
     // A step that overflows is skipped, by the single rank as well.

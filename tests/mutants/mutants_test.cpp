@@ -91,6 +91,10 @@ constexpr std::array kLayouts = std::to_array<Layout>({
      "model.experts=4 model.capacity_factor=0"},
     {kGpt2,
      "batch=2 cp=2 ep=2 expert_parallel_folding=true model.experts=4 model.capacity_factor=0"},
+    {kGpt2,
+     "batch=4 tp=2 enable_sequence_parallel=true dp_shard=2 training.residual_dropout=0.1 "
+     "training.embedding_dropout=0.1"},
+    {kLlama, "batch=2 cp=2 pp=2 mb=2 training.residual_dropout=0.1"},
     {kResnet, "batch=4 dp_replicate=2 sync_batch_norm=true"},
     {kResnet, "batch=4 dp_shard=2 accumulation=2"},
     {kResnet, "batch=4 tp=2"},

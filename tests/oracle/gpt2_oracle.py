@@ -129,41 +129,79 @@ def has_experts(job, layer):
     return job["experts"] > 0 and (layer + 1) % job["expert_period"] == 0
 
 
+M32, M64 = 2**32 - 1, 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix64(x):
+    """SplitMix64's output function."""
+    x = (x + GOLDEN) & M64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & M64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & M64
+    return x ^ (x >> 31)
+
+
+def dropped(job, x, share, layer, place):
+    """Dropout by counters: the seed, sample and token of a row, then layer, place and column."""
+    if share == 0:
+        return x
+    kept = torch.zeros_like(x)
+    columns = numpy.arange(x.shape[2], dtype=numpy.uint64)
+    for b in range(x.shape[0]):
+        of_sample = mix64((mix64(job["seed"] ^ 0x64726F706F757421) + job["first"] + b) & M64)
+        for t in range(x.shape[1]):
+            key = mix64((of_sample + t) & M64) >> 33
+            row = mix64(key | layer << 31 | place << 60)
+            begin, mask = row & M32, row >> 32
+            bits = (begin + columns * 0x9E3779B9) & M32
+            bits = ((bits ^ (bits >> 16)) * 0x7FEB352D & M32) ^ mask
+            bits = (bits ^ (bits >> 15)) * 0x846CA68B & M32
+            bits ^= bits >> 16
+            kept[b, t] = torch.tensor((bits >= int(share * 2**32)).astype(float))
+    return x * kept / (1 - share)
+
+
+def branch(job, layer, place, x):
+    """What a block adds to the residual; the embedding is layer 0."""
+    return dropped(job, x, job["residual_dropout"], layer + 1, place)
+
+
 def gpt2_logits(p, tokens, job, auxiliary):
     def norm(x, name):
         return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"],
                             job["norm_eps"])
 
     x = p["embed.wte"][tokens] + p["embed.wpe"][: tokens.shape[1]]
+    x = dropped(job, x, job["embedding_dropout"], 0, 0)
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = norm(x, b + "ln1")
         o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job))
-        x = x + linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo")
+        x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo"))
         h = norm(x, b + "ln2")
         if has_experts(job, layer):
-            x = x + mixture(p, b + "moe.", h, job, auxiliary)
+            x = x + branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
             continue
         h = F.gelu(linear(p, b + "mlp.wfc", h, job, b + "mlp.bfc"), approximate="tanh")
-        x = x + linear(p, b + "mlp.wproj", h, job, b + "mlp.bproj")
+        x = x + branch(job, layer, 2, linear(p, b + "mlp.wproj", h, job, b + "mlp.bproj"))
     return F.linear(norm(x, "head.norm"), p.get("head.lm_head", p["embed.wte"]))
 
 
 def llama_logits(p, tokens, job, auxiliary):
     eps = job["norm_eps"]
-    x = p["embed.wte"][tokens]
+    x = dropped(job, p["embed.wte"][tokens], job["embedding_dropout"], 0, 0)
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = rms_norm(x, p[b + "norm1.weight"], eps)
         norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
         o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms))
-        x = x + linear(p, b + "attn.wo", join_heads(o), job)
+        x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job))
         h = rms_norm(x, p[b + "norm2.weight"], eps)
         if has_experts(job, layer):
-            x = x + mixture(p, b + "moe.", h, job, auxiliary)
+            x = x + branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
             continue
         gate, up = linear(p, b + "mlp.w13", h, job).chunk(2, -1)
-        x = x + linear(p, b + "mlp.w2", F.silu(gate) * up, job)
+        x = x + branch(job, layer, 2, linear(p, b + "mlp.w2", F.silu(gate) * up, job))
     return F.linear(rms_norm(x, p["head.norm.weight"], eps), p.get("head.lm_head", p["embed.wte"]))
 
 
@@ -198,6 +236,7 @@ def main(folder):
     for step in range(job["steps"]):
         auxiliary = []
         job["loads"] = {}
+        job["first"] = step * job["batch"]
         logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)
         loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
         optimizer.zero_grad()

@@ -79,6 +79,9 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"router_bias_update_rate", s.model.router_bias_update_rate},
       {"router_aux_loss_coef", s.model.router_aux_loss_coef},
       {"microbatch", s.microbatch_size()},
+      {"seed", s.training.seed},
+      {"residual_dropout", s.training.residual_dropout},
+      {"embedding_dropout", s.training.embedding_dropout},
       {"lr", s.optimizer.lr},
       {"beta1", s.optimizer.beta1},
       {"beta2", s.optimizer.beta2},
@@ -234,6 +237,20 @@ TEST_CASE("mixtures of experts equal PyTorch's within 1e-9: full experts, gates,
       s.model.router_aux_loss_coef = m.auxiliary;
       s.model.router_bias_update_rate = m.bias_rate;
       s.model.router_score = m.score;
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("dropout equals a model that multiplies by the same masks within 1e-9", "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int experts : {0, 4}) {
+      INFO(experts << " experts");
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      s.training.residual_dropout = 0.3;
+      s.training.embedding_dropout = 0.15;
+      s.model.experts = experts;
+      s.model.capacity_factor = 0;
       compare(s, 1e-9);
     }
   }

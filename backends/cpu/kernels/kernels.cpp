@@ -16,7 +16,7 @@
 namespace lockstep::cpu {
 namespace {
 
-static_assert(kNumKernelKinds <= 64);
+static_assert(kNumKernelKinds <= 96);
 static_assert(kMaxOperands <= 8);
 
 bool is_real(DType t) {
@@ -142,6 +142,7 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   args.accumulate = kernel.accumulate;
   args.lr = context.lr;
   args.step = context.step;
+  args.layer = context.layer;
   args.team = &team;
   const WidenedOperands widened(kernel, args, team);
   function_of(table, kernel)(args);

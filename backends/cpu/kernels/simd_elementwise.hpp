@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/simd_math.hpp"
+#include "core/base/dropout.hpp"
 #include "core/base/rope.hpp"
 
 namespace lockstep::cpu {
@@ -62,6 +63,40 @@ void run_add(const KernelArgs& args) {
         if (bias) v += load(bias + i, n);
         store(y + i, v + load(residual + i, n), n);
       });
+    }
+  });
+}
+
+template <class T>
+void run_dropout(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  const auto* const keys = reinterpret_cast<const int32_t*>(args.in[1]);
+  const T* const residuals = input<T>(args, 2);
+  const T* const bias = input<T>(args, 3);
+  const uint32_t below = dropped_below(args.scalars[0]);
+  const T kept = static_cast<T>(1 / (1 - args.scalars[0]));
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const x = input<T>(args, 0) + r * cols;
+      T* const y = output<T>(args, 0) + r * cols;
+      const T* const residual = residuals ? residuals + r * cols : nullptr;
+      const auto row = [&](auto&& factor) {
+        // The compiler makes vectors of these loops, one for each choice of what is there.
+        const auto each = [&](auto&& more) {
+          if (residual) {
+            for (int64_t i = 0; i < cols; ++i) y[i] = (x[i] + more(i)) * factor(i) + residual[i];
+          } else {
+            for (int64_t i = 0; i < cols; ++i) y[i] = (x[i] + more(i)) * factor(i);
+          }
+        };
+        bias ? each([&](int64_t i) { return bias[i]; }) : each([](int64_t) { return T(0); });
+      };
+      if (keys[r] < 0) {
+        row([](int64_t) { return T(1); });
+      } else {
+        const DropoutRow bits(keys[r], args.layer, static_cast<int>(args.scalars[1]));
+        row([&](int64_t i) { return bits.bits(static_cast<uint32_t>(i)) < below ? T(0) : kept; });
+      }
     }
   });
 }

@@ -45,6 +45,7 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::CrossEntropyStats) = run_cross_entropy_stats<T>;
   at(KernelKind::CrossEntropyParallel) = run_cross_entropy_parallel<T>;
   at(KernelKind::Add) = run_add<T>;
+  at(KernelKind::Dropout) = run_dropout<T>;
   at(KernelKind::Scale) = run_scale<T>;
   at(KernelKind::Regroup) = run_regroup<T>;
   at(KernelKind::JoinColumns) = run_join_columns<T>;

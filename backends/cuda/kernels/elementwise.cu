@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/dropout.hpp"
 #include "core/base/rope.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -158,6 +159,41 @@ struct AddRows {
   }
 };
 
+/// y = resid + kept (x + bias) / (1 - share). Index i counts elements of y; a pack lies in one row.
+template <class T>
+struct Dropout {
+  const T* x;
+  const std::int32_t* keys;
+  const T *resid, *bias;
+  T* y;
+  int64_t cols;
+  std::uint32_t below;
+  Acc<T> kept;
+  int layer, place;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    using A = Acc<T>;
+    const int64_t col = i % cols;
+    auto v = load<N>(x + i);
+    if (bias != nullptr) {
+      const auto b = load<N>(bias + col);
+      for (int j = 0; j < N; ++j) v[j] += b[j];
+    }
+    const std::int32_t key = keys[i / cols];
+    if (key >= 0) {
+      const DropoutRow row(key, layer, place);
+      for (int j = 0; j < N; ++j) {
+        v[j] *= row.bits(static_cast<std::uint32_t>(col + j)) < below ? A(0) : kept;
+      }
+    }
+    if (resid != nullptr) {
+      const auto r = load<N>(resid + i);
+      for (int j = 0; j < N; ++j) v[j] += r[j];
+    }
+    store<N>(y + i, v);
+  }
+};
+
 /// Index i counts elements of y.
 template <class T>
 struct Regroup {
@@ -295,6 +331,21 @@ void add_rows(const KernelCall& call, Queue& queue) {
   });
 }
 
+void dropout(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
+    const auto& scalars = call.kernel->scalars;
+    const Dropout<T> f{input<T>(call, 0),         input<std::int32_t>(call, 1),
+                       input<T>(call, 2),         input<T>(call, 3),
+                       output<T>(call, 0),        cols,
+                       dropped_below(scalars[0]), static_cast<Acc<T>>(1 / (1 - scalars[0])),
+                       call.context.layer,        static_cast<int>(scalars[1])};
+    for_width<T>(cols, {f.x, f.resid, f.bias, f.y},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
+  });
+}
+
 void scale(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -376,6 +427,7 @@ void add_elementwise(Registry& rows) {
   rows[KernelKind::SwigluForward] = {swiglu_forward};
   rows[KernelKind::SwigluBackward] = {swiglu_backward};
   rows[KernelKind::Add] = {add_rows};
+  rows[KernelKind::Dropout] = {dropout};
   rows[KernelKind::Scale] = {scale};
   rows[KernelKind::Regroup] = {regroup};
   rows[KernelKind::JoinColumns] = {join_columns};

@@ -30,6 +30,7 @@ void swiglu_backward(Operands& k);
 void relu_forward(Operands& k);
 void relu_backward(Operands& k);
 void add(Operands& k);
+void dropout(Operands& k);
 void scale(Operands& k);
 void fill(Operands& k);
 void regroup(Operands& k);

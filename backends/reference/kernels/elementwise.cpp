@@ -3,6 +3,7 @@
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/dropout.hpp"
 
 namespace lockstep::reference {
 namespace {
@@ -49,6 +50,24 @@ void add(Operands& k) {
   const Index rows = k.dim(0);
   k.out(0, rows) = k.in(0, rows) + k.in(1, rows);
   if (k.has_in(2)) k.out(0, rows).rowwise() += k.in(2).row(0);
+}
+
+void dropout(Operands& k) {
+  const Index rows = k.dim(0), cols = k.dim(1);
+  const double share = k.scalar(0);
+  Matrix y = k.in(0, rows);
+  if (k.has_in(3)) y.rowwise() += k.in(3).row(0);
+  for (Index r = 0; r < rows; ++r) {
+    const auto key = static_cast<std::int32_t>(k.in(1)(r));
+    if (key < 0) continue;
+    const DropoutRow row(key, k.context().layer, static_cast<int>(k.scalar(1)));
+    for (Index c = 0; c < cols; ++c) {
+      const bool dropped = row.bits(static_cast<std::uint32_t>(c)) < dropped_below(share);
+      y(r, c) = dropped ? 0 : y(r, c) / (1 - share);
+    }
+  }
+  if (k.has_in(2)) y += k.in(2, rows);
+  k.out(0, rows) = y;
 }
 
 void scale(Operands& k) { k.out(0) = k.in(0) * k.scalar(0); }

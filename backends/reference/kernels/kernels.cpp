@@ -62,6 +62,8 @@ Definition definition_of(KernelKind kind) {
       return cross_entropy_parallel;
     case KernelKind::Add:
       return add;
+    case KernelKind::Dropout:
+      return dropout;
     case KernelKind::Scale:
       return scale;
     case KernelKind::Regroup:

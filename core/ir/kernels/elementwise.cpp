@@ -1,7 +1,19 @@
 // Activations, sums of tensors, rearrangement, constants, and time that passes.
+#include <cmath>
+
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
+
+namespace {
+
+std::string_view bad_dropout(const Kernel& kernel) {
+  const auto [share, place, a, b] = kernel.scalars;
+  if (!(share >= 0 && share < 1)) return "drops a share that is not in [0, 1)";
+  return place >= 0 && place < 8 && place == std::floor(place) ? "" : "has no place of 0 to 7";
+}
+
+}  // namespace
 
 std::vector<KernelRow> rows::elementwise() {
   return {
@@ -54,6 +66,21 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"x", "rows cols"}, {"resid", "rows cols"}, {"[bias]", "cols"}},
        .out = {{"y", "rows cols"}},
        .flops = "(1 + [bias]) rows cols"},
+      // y = resid + kept (x + bias) / (1 - share), where an element is kept or dropped by its row's
+      // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp). Of
+      // rows with a negative key nothing is dropped: y = resid + x + bias. y may alias x.
+      {.kind = K::Dropout,
+       .name = "dropout",
+       .dims = words("rows cols"),
+       .scalars = words("share place"),
+       .in = {{"x", "rows cols"},
+              {"keys", "rows", Index},
+              {"[resid]", "rows cols"},
+              {"[bias]", "cols"}},
+       .out = {{"y", "rows cols"}},
+       .flops = "(2 + [resid] + [bias]) rows cols",
+       .efficiency_as = "add",
+       .fault = bad_dropout},
       // y = factor x; y may alias x
       {.kind = K::Scale,
        .name = "scale",

@@ -44,6 +44,7 @@ enum class KernelKind : std::uint8_t {
   Regroup,
   JoinColumns,
   PartColumns,
+  Dropout,
   Fill,
   Sum,
   NormSquared,

@@ -180,6 +180,13 @@ bool add(const Kernel& k, AxisOperands& o) {
   return results(k, o, {{x}});
 }
 
+/// Rows whose keys a rank has, with all columns, because these are counted from the first.
+bool dropout(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0];
+  if ((x != Along::Same && !is_rows(x)) || o.in[1] != x) return false;
+  return fits(o.in[2], x) && fits_columns(o.in[3], x) && results(k, o, {{x}});
+}
+
 /// A multiple of a term is a term of the multiple.
 bool scale(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
@@ -255,6 +262,8 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return cross_entropy_parallel(kernel, operands);
     case KernelKind::Add:
       return add(kernel, operands);
+    case KernelKind::Dropout:
+      return dropout(kernel, operands);
     case KernelKind::Scale:
       return scale(kernel, operands);
     case KernelKind::Regroup:

@@ -33,6 +33,7 @@ class InputCheck {
         const Op& op = role.op(id);
         if (op.kind == OpKind::Call) losses(role, id, targets);
         if (op.kind == OpKind::Call) scaled(role, id);
+        if (op.kind == OpKind::Call) drops(role, id);
         if (op.kind != OpKind::HostToDevice || op.moves_memory()) continue;
         copy(role, id);
         if (op.host() != HostData::Targets) continue;
@@ -94,7 +95,8 @@ class InputCheck {
       largest = std::max(largest, range.last);
     }
     const std::int64_t size = list.size(), own = program_.input.table(kind)->lists[0].size();
-    if (size == 0 || (kind == TableKind::Shift && size != 1)) {
+    const bool single = kind == TableKind::Shift || kind == TableKind::Rows;
+    if (size == 0 || (single && size != 1)) {
       faults_.add(name + ": a list of " + number(size) + " integers");
       return false;
     }
@@ -125,6 +127,8 @@ class InputCheck {
       case HostData::Documents:
       case HostData::DocumentPositions:
         return batch(op, buffer, fault);
+      case HostData::DropoutKeys:
+        return keys(op, buffer, fault);
       case HostData::Positions:
         return wants(TableKind::Positions);
       case HostData::Starts:
@@ -139,6 +143,16 @@ class InputCheck {
         return;
       default:
         return fault("only the other way");  // loss and norm go to the host
+    }
+  }
+
+  /// Checks that ops of functions with dropout have a layer, which their random bits depend on.
+  void drops(const Role& role, OpId id) {
+    const Op& op = role.op(id);
+    if (op.layer >= 0) return;
+    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+      if (kernel.kind != KernelKind::Dropout) continue;
+      return faults_.add(op_at(program_, role, id) + ": dropout in an op that has no layer");
     }
   }
 
@@ -197,6 +211,32 @@ class InputCheck {
       fault("its buffer has room for " + number(elements(buffer, !images)) +
             " elements, a microbatch has " + number(in().microbatch) + " × " + number(row));
     }
+    microbatch(op, fault);
+  }
+
+  /// Checks that the rows whose keys are brought lie within a microbatch of the rank.
+  template <class Fault>
+  void keys(const Op& op, const Buffer& buffer, const Fault& fault) {
+    if (in().kind != SampleKind::Tokens) return fault("the program's samples are not tokens");
+    const IndexTable* const order = program_.input.table(TableKind::Order);
+    const IndexTable* const rows = program_.input.table(TableKind::Rows);
+    const std::int64_t all =
+        in().microbatch * (order != nullptr ? order->lists[0].size() : in().targets());
+    std::int64_t first = 0;
+    if (rows != nullptr) {
+      for (const IndexList& list : rows->lists) {
+        first = std::max<std::int64_t>(first, list.ranges[0].first);
+      }
+    }
+    if (first + elements(buffer, true) > all) {
+      fault("its buffer has room for " + number(elements(buffer, true)) + " rows from row " +
+            number(first) + " on, a microbatch has " + number(all));
+    }
+    microbatch(op, fault);
+  }
+
+  template <class Fault>
+  void microbatch(const Op& op, const Fault& fault) {
     const std::int64_t share = in().per_step / size_over(program_.mesh, in().over);
     if (std::max(op.microbatch, 0) >= share / in().microbatch) {
       fault("a rank's share of a step has " + number(share / in().microbatch) + " microbatches");

@@ -378,8 +378,9 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
       const bool ids = data == HostData::Tokens || data == HostData::Targets;
       const bool queries = data == HostData::Documents;
       if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
-      if (data != HostData::Images &&
-          differs(queries ? TableKind::Queries : TableKind::Order, axis)) {
+      const bool rows = data == HostData::DropoutKeys && differs(TableKind::Rows, axis);
+      if (rows || (data != HostData::Images &&
+                   differs(queries ? TableKind::Queries : TableKind::Order, axis))) {
         along = Along::Tokens;
       }
       // If a program does not say which samples are read, every rank has samples of its own.

@@ -53,6 +53,8 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.loss_scale =
       program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
   if (s.training.reset_attention_mask) shape.mean_document = s.training.mean_document_length;
+  shape.residual_dropout = s.training.residual_dropout;
+  shape.embedding_dropout = s.training.embedding_dropout;
   shape.resets_positions = s.training.reset_position_ids;
   shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();

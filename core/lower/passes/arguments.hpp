@@ -19,6 +19,7 @@ struct Argument {
     Targets,
     Documents,
     DocumentPositions,
+    DropoutKeys,
     Positions,
     Starts,
     Columns,

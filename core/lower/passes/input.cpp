@@ -153,6 +153,10 @@ void input(Draft& draft) {
       return list;
     });
   }
+  const auto keys = elements_of(draft, HostData::DropoutKeys);
+  if (keys && *keys < s.microbatch_size() * own) {
+    add(TableKind::Rows, [&](Coordinates at) { return single(at.tp * *keys); });
+  }
   // The vocabulary is divided over the ranks of "tp", or of "pp" and "tp".
   const bool over_stages = s.strategy.vocabulary_stages() > 1;
   const int parts = tensor_parallel_ranks(mesh) * s.strategy.vocabulary_stages();

@@ -51,6 +51,9 @@ void validate_context_parallel(const Scenario& scenario, Faults& faults);
 /// Documents in a sequence: the token that ends them, their length, and positions in them.
 void validate_documents(const Scenario& scenario, Faults& faults);
 
+/// Dropout: its shares, and models that have none.
+void validate_dropout(const Scenario& scenario, Faults& faults);
+
 /// The vocabulary divided over the ranks of a pipeline: models, schedules and stages that allow it.
 void validate_vocabulary(const Scenario& scenario, Faults& faults);
 

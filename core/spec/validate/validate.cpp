@@ -440,6 +440,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
   if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees
     validate_batch(scenario, faults);
     validate_documents(scenario, faults);
+    validate_dropout(scenario, faults);
     validate_types(scenario, faults);
     validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);

@@ -46,6 +46,7 @@ std::vector<Shape> shapes() {
       {K::CrossEntropyStats, {kTokens, 50304}},
       {K::CrossEntropyParallel, {kTokens, 50304, 8}, {1}},
       {K::Add, {kTokens, 12288}},
+      {K::Dropout, {kTokens, 12288}, {0.1, 0}},
       {K::Regroup, {kTokens, 8, 4096, 1024, 1024, 0, 0}},
       {K::NormSquared, {kElements, 1}},
       {K::NormSquared, {kElements, 4096}},

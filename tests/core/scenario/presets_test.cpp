@@ -204,12 +204,15 @@ TEST_CASE("a key of a Hugging Face config that changes numbers is used or named"
   const std::string gpt2 = R"("model_type": "gpt2", "n_embd": 64, "n_layer": 1, "n_head": 4,
     "n_positions": 32, "vocab_size": 256)";
   const auto read =
-      parse_hf_config("{" + gpt2 + R"(, "attn_pdrop": 0.1, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+      parse_hf_config("{" + gpt2 + R"(, "attn_pdrop": 0.1, "embd_pdrop": 0.2, "resid_pdrop": 0.0,
                        "use_cache": true, "torch_dtype": "float32", "swish_gain": 2})",
                       "c.json");
   REQUIRE(read);
   CHECK(read->warnings ==
-        std::vector<std::string>{"c.json: attn_pdrop = 0.1 is not applied: there is no dropout",
+        std::vector<std::string>{"c.json: attn_pdrop = 0.1 is not applied: attention's "
+                                 "probabilities have no dropout here",
+                                 "c.json: embd_pdrop = 0.2 is not applied: give "
+                                 "training.embedding_dropout = 0.2 to train with it",
                                  "c.json: 'swish_gain' is not used, and may change what the model "
                                  "computes"});
   const auto refused = [&](const std::string& more) {

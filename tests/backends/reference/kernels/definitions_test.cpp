@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/reference/kernels/kernels.hpp"
+#include "core/base/dropout.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep::reference {
@@ -367,6 +368,28 @@ TEST_CASE("regrouping takes part p of every section, and back", "[backends][refe
   const Values parts = run({K::Regroup, {1, 2, 2, 1, 1, 0, 1}, {row}})[0];
   CHECK(parts == Values{1, 2, 5, 7, 3, 4, 6, 8});
   CHECK(run({K::Regroup, {1, 2, 2, 1, 1, 1, 1}, {parts}, {}, {Values(9, 9)}})[0] == row);
+}
+
+TEST_CASE("dropout keeps what its row's key says, divided by the share that is kept",
+          "[backends][reference]") {
+  const Values x = {1, 2, 3, 4, 5, 6}, resid = {10, 20, 30, 40, 50, 60}, bias = {0.5, 0.25, 0.125};
+  const StepContext context{.layer = 3};
+  const std::int32_t key = 12345;
+  const Values keys = {double{key}, double{kNothingDropped}};
+  const Values y = run({K::Dropout, {2, 3}, {x, keys, resid, bias}, {0.5, 2}, {}, false, context})[0];
+  const DropoutRow row(key, 3, 2);
+  for (std::uint32_t c = 0; c < 3; ++c) {
+    const bool dropped = row.bits(c) < dropped_below(0.5);
+    CHECK(y[c] == resid[c] + (dropped ? 0 : 2 * (x[c] + bias[c])));
+    CHECK(y[3 + c] == resid[3 + c] + x[3 + c] + bias[c]);
+  }
+  // Alone, and in another layer.
+  const Values ones(64, 1);
+  const Values here = run({K::Dropout, {1, 64}, {ones, {7}, {}, {}}, {0.5, 2}, {}, false, context})[0];
+  const Values there =
+      run({K::Dropout, {1, 64}, {ones, {7}, {}, {}}, {0.5, 2}, {}, false, {.layer = 4}})[0];
+  CHECK(here != there);
+  for (const double value : here) CHECK((value == 0 || value == 2));
 }
 
 TEST_CASE("joined columns are those of the one tensor, then of the other",
