@@ -1,9 +1,9 @@
 // Compares the counts of the rows with oracles: loops over what a definition touches, and
 // definitions that are run with numbers which count arithmetic.
+#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "core/base/window.hpp"
 #include "tests/catch.hpp"
@@ -162,7 +162,7 @@ TEST_CASE("attention that is not causal counts the square of scores", "[core][ir
     CHECK(flops(kind, 0, 1) == of_score * square);
     CHECK(flops(kind, 2, 1) == of_score * 2 * square);  // with the keys of another rank, too
   }
-  const auto fault = [](const std::vector<std::int64_t>& dims) {
+  const auto fault = [](const std::array<std::int64_t, kMaxDims>& dims) {
     return info(KernelKind::AttentionForward).fault(make_kernel(KernelKind::AttentionForward, dims));
   };
   CHECK(fault({2, 8, 6, 3, 4, 2, 0, 1}).empty());
