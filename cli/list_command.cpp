@@ -45,11 +45,11 @@ Rows models() {
     Row row = {{"model", name},
                {"architecture", name_of(m.architecture)},
                {"parameters", built.parameter_count()}};
-    if (m.architecture != Architecture::Synthetic && !m.is_vision()) {
+    if (m.architecture != Architecture::Synthetic && !m.has_batch_norm()) {
       row["layers"] = m.layers;
       row["hidden"] = m.hidden;
       row["heads"] = m.heads;
-      row["vocab"] = m.vocab;
+      if (m.vocab > 0) row["vocab"] = m.vocab;
     }
     rows.push_back(row);
   }

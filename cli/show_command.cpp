@@ -54,6 +54,23 @@ std::string schedule_text(const Program& program, std::optional<Rank> rank) {
   return text;
 }
 
+/// The sizes of a model, on a line.
+std::string sizes_text(const ModelSpec& spec) {
+  const std::string images =
+      fmt::format("images of {} x {} x 3, {} classes", spec.image_size, spec.image_size,
+                  spec.classes);
+  if (spec.has_batch_norm()) {
+    return fmt::format("{}: {} {} blocks, width {}, {}\n", spec.name, spec.layers,
+                       spec.bottleneck ? "bottleneck" : "basic", spec.width, images);
+  }
+  return fmt::format(
+      "{}: {} layers, hidden {}, {} heads ({} key/value) of {}, feed-forward {}, {}\n", spec.name,
+      spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim, spec.ffn_hidden,
+      spec.is_vision() ? fmt::format("patches of {} x {}, {}", spec.patch_size, spec.patch_size,
+                                     images)
+                       : fmt::format("vocabulary {}", spec.vocab));
+}
+
 std::string model_text(const Scenario& scenario, const Program& program) {
   const ModelSpec& spec = scenario.model;
   if (spec.architecture == Architecture::Synthetic) {
@@ -64,16 +81,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   shape.seq = scenario.training.seq_len;
   const Model model = layers_of(scenario);
   const double forward = model.forward_flops().v / static_cast<double>(shape.seq);
-  std::string text =
-      spec.is_vision()
-          ? fmt::format("{}: {} {} blocks, width {}, images of {} x {} x 3, {} classes\n",
-                        spec.name, spec.layers, spec.bottleneck ? "bottleneck" : "basic",
-                        spec.width, spec.image_size, spec.image_size, spec.classes)
-          : fmt::format(
-                "{}: {} layers, hidden {}, {} heads ({} key/value) of {}, feed-forward {}, "
-                "vocabulary {}\n",
-                spec.name, spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim,
-                spec.ffn_hidden, spec.vocab);
+  std::string text = sizes_text(spec);
   if (spec.experts > 0) {
     text += fmt::format(
         "{} experts in {}, {} per token, with room for {} of {} tokens: {} active parameters\n",

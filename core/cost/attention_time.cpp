@@ -9,7 +9,7 @@ namespace {
 
 struct Shape {
   double batch, queries, keys, heads, head_dim, size;
-  double seen;  // twice the keys that a query sees of its document; all keys without documents
+  double seen;  // twice the keys that a query sees; all keys without documents
   double scores() const { return batch * heads * queries * keys; }
 };
 
@@ -25,7 +25,7 @@ Shape shape_of(const Kernel& kernel) {
           dim(2),
           dim(4),
           static_cast<double>(size_of(kernel.dtype)),
-          in_documents ? std::min(keys, 2 * dim(6) / dim(1)) : keys};
+          in_documents ? std::min(keys, 2 * dim(6) / dim(1)) : keys * (1 + dim(7))};
 }
 
 double up_to_multiple(double value, double of) {

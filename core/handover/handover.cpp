@@ -67,8 +67,8 @@ std::string torchrun(const Scenario& s) {
 
 Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
   if (scenario.model.architecture == Architecture::Synthetic || scenario.model.is_vision()) {
-    return invalid("only transformers can be handed over: the scenario's model is " +
-                   std::string(scenario.model.is_vision() ? "a residual network" : "given times"));
+    return invalid("only transformers of text can be handed over: the scenario's model is " +
+                   std::string(scenario.model.is_vision() ? "one of images" : "given times"));
   }
   Handover h;
   h.unsaid = unsaid_by_all(scenario);

@@ -166,7 +166,7 @@ void Attention::regroup(Part part, std::int64_t rows, std::int64_t parts, const 
 
 /// Rotates queries and keys by the angles of their positions.
 void Attention::rope(Part part, TensorId qkv, bool inverse) {
-  if (spec_.architecture == Architecture::Gpt2) return;
+  if (spec_.is_gpt2_kind()) return;
   const std::vector<std::int64_t> d = dims();
   const RopeScaling& rope = spec_.rope_scaling;
   f_.emit(part, KernelKind::Rope,
@@ -182,7 +182,7 @@ std::vector<std::int64_t> Attention::dims(int turn) const {
   return {shape_.batch,       sharers() * shape_.seq,
           heads_ / sharers(), kv_heads_ / sharers(),
           spec_.head_dim,     shape_.passes_keys ? 1 : shape_.gathers_keys ? parts() : 0,
-          scores(turn)};
+          scores(turn),       !spec_.is_causal()};
 }
 
 /// The scores of one sequence and head that a rank computes with the keys of that turn, as expected

@@ -27,7 +27,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
   const double residual = residual_scale(spec);
   layer.add("moe.router", {n, c}, InitKind::Normal, 0.02);
   if (spec.router_bias_update_rate > 0) layer.add_router_bias("moe.router_bias", n);
-  if (is_gpt2(spec)) {
+  if (spec.is_gpt2_kind()) {
     layer.add_expert("moe.experts.wfc", {n, ffn, c}, InitKind::Normal, 0.02);
     layer.add_expert("moe.experts.bfc", {n, ffn}, InitKind::Zeros);
     layer.add_expert("moe.experts.wproj", {n, c, ffn}, InitKind::Normal, residual);
@@ -93,11 +93,11 @@ class MixtureOfExperts final : public FeedForward {
         dropout_(dropout),
         bias_(p.w("moe.router_bias")),
         load_(p.g("moe.router_bias")),
-        up_(f, shape, spec.experts, capacity_, hidden_, is_gpt2(spec) ? ffn_ : 2 * ffn_,
-            p.linear(is_gpt2(spec) ? "moe.experts.wfc" : "moe.experts.w13", "moe.experts.bfc")),
+        up_(f, shape, spec.experts, capacity_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
+            p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13", "moe.experts.bfc")),
         down_(
             f, shape, spec.experts, capacity_, ffn_, hidden_,
-            p.linear(is_gpt2(spec) ? "moe.experts.wproj" : "moe.experts.w2", "moe.experts.bproj")) {
+            p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2", "moe.experts.bproj")) {
     if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);
   }
 
@@ -115,7 +115,7 @@ class MixtureOfExperts final : public FeedForward {
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
-    pre_ = f_.tensor(places_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
+    pre_ = f_.tensor(places_ * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
     const TensorId mine = exchange(Part::Forward, given, "expert_x");
     // What the experts' sum is added to: the residual, unless that comes behind dropout.
     TensorId added = dropout_.active() ? TensorId{} : residual;

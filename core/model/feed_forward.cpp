@@ -12,7 +12,7 @@ double residual_scale(const ModelSpec& spec) {
 
 void activation_forward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
                         std::int64_t width, TensorId pre, TensorId act) {
-  if (is_gpt2(spec)) {
+  if (spec.is_gpt2_kind()) {
     f.emit(Part::Forward, KernelKind::GeluForward, {{rows * width}, {}, {pre}, {act}});
   } else {
     f.emit(Part::Forward, KernelKind::SwigluForward, {{rows, width}, {}, {pre}, {act}});
@@ -21,8 +21,8 @@ void activation_forward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t 
 
 TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
                              std::int64_t width, TensorId dact, TensorId pre) {
-  const TensorId dpre = is_gpt2(spec) ? dact : f.tensor(rows * 2 * width);
-  if (is_gpt2(spec)) {
+  const TensorId dpre = spec.is_gpt2_kind() ? dact : f.tensor(rows * 2 * width);
+  if (spec.is_gpt2_kind()) {
     f.emit(Part::InputGrad, KernelKind::GeluBackward, {{rows * width}, {}, {dact, pre}, {dpre}});
   } else {
     f.emit(Part::InputGrad, KernelKind::SwigluBackward, {{rows, width}, {}, {dact, pre}, {dpre}});
@@ -32,8 +32,8 @@ TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int
 
 namespace {
 
-std::string first_weight(const ModelSpec& spec) { return is_gpt2(spec) ? ".wfc" : ".w13"; }
-std::string second_weight(const ModelSpec& spec) { return is_gpt2(spec) ? ".wproj" : ".w2"; }
+std::string first_weight(const ModelSpec& spec) { return spec.is_gpt2_kind() ? ".wfc" : ".w13"; }
+std::string second_weight(const ModelSpec& spec) { return spec.is_gpt2_kind() ? ".wproj" : ".w2"; }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& 
   const std::int64_t c = spec.hidden;
   const std::int64_t ffn = dense.width;
   const double residual = residual_scale(spec);
-  const bool gpt2 = is_gpt2(spec);
+  const bool gpt2 = spec.is_gpt2_kind();
   const std::int64_t up = gpt2 ? ffn : 2 * ffn;
   const Split by_features = gpt2 ? Split{0, {ffn}} : Split{0, {ffn, ffn}}, by_inputs{1, {ffn}};
   const std::string first = dense.name + first_weight(spec);
@@ -65,7 +65,7 @@ class DenseNetwork final : public FeedForward {
         spec_(spec),
         rows_(tp.rows()),
         ffn_(dense.width / shape.tensor_parallel),
-        up_(f, tp, within(dense, "up"), spec.hidden, is_gpt2(spec) ? ffn_ : 2 * ffn_,
+        up_(f, tp, within(dense, "up"), spec.hidden, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
             p.linear(dense.name + first_weight(spec), dense.name + ".bfc")),
         down_(f, tp, within(dense, "down"), ffn_, spec.hidden,
               p.linear(dense.name + second_weight(spec), dense.name + ".bproj")) {
@@ -73,7 +73,7 @@ class DenseNetwork final : public FeedForward {
   }
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
-    pre_ = f_.tensor(rows_ * (is_gpt2(spec_) ? ffn_ : 2 * ffn_));
+    pre_ = f_.tensor(rows_ * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
     up_.forward(x, pre_);
     const TensorId act = f_.tensor(rows_ * ffn_);
     activation_forward(f_, spec_, rows_, ffn_, pre_, act);

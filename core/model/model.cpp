@@ -60,11 +60,11 @@ std::vector<TensorId> with_loss_scale(FunctionBuilder& f, const LayerShape& shap
 }
 
 Model build_layers(const ModelSpec& spec, const LayerShape& shape) {
-  return spec.is_vision() ? build_resnet(spec, shape) : build_transformer(spec, shape);
+  return spec.has_batch_norm() ? build_resnet(spec, shape) : build_transformer(spec, shape);
 }
 
 Flops forward_flops(const ModelSpec& spec, const LayerShape& shape) {
-  if (spec.is_vision()) return build_layers(spec, shape).forward_flops();
+  if (spec.has_batch_norm()) return build_layers(spec, shape).forward_flops();
   // Blocks with and without experts and recomputation are of different kinds, of which one each is
   // made.
   std::array<std::int64_t, 4> first_of_kind;

@@ -16,7 +16,7 @@ namespace lockstep {
 /// What the functions of a layer depend on, beside the model.
 struct LayerShape {
   std::int64_t batch = 1;             // sequences (images) of a microbatch
-  std::int64_t seq = 1;               // own tokens of a sequence; 1 for an image
+  std::int64_t seq = 1;               // own tokens of a sequence; 1 for an image, patches or not
   DType dtype = DType::F32;           // of parameters and activations
   DType gradient_dtype = DType::F32;  // of parameters' gradients
   DType buffer_dtype = DType::F32;    // of running statistics
@@ -129,7 +129,8 @@ struct Model {
   std::int64_t active_parameter_count(const ModelSpec& spec) const;
 };
 
-/// Layers of a transformer: embedding, blocks, head. Requires validated sizes.
+/// Layers of a transformer: embedding, blocks, head. Of one for images LayerShape::seq means
+/// nothing: its tokens are all patches of an image. Requires validated sizes.
 Model build_transformer(const ModelSpec& spec, const LayerShape& shape);
 
 /// Layers of a residual network: stem, blocks, head. Requires validated sizes.

@@ -1,5 +1,5 @@
-// Builds decoder transformers like GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023) from
-// their layers.
+// Builds decoder transformers like GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023), and
+// vision transformers (Dosovitskiy et al. 2020), from their layers.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -39,8 +39,9 @@ Flops frozen_flops(const Model& model, const Layer& layer, const std::vector<Lay
     const auto* function = std::get_if<Function>(&step);
     if (function == nullptr || frozen.empty()) continue;
     for (const Kernel& kernel : function->kernels) {
-      const bool product =
-          kernel.kind == KernelKind::Gemm || kernel.kind == KernelKind::GroupedGemm;
+      const bool product = kernel.kind == KernelKind::Gemm ||
+                           kernel.kind == KernelKind::GroupedGemm ||
+                           kernel.kind == KernelKind::Conv2dForward;
       if (product && frozen.contains(function->formals[kernel.in[1].formal].name)) {
         total += work(kernel).flops;
       }
@@ -63,7 +64,9 @@ std::string trained_in(const Model& model, const std::vector<LayerUnit>& units,
 
 }  // namespace
 
-Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
+Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
+  LayerShape shape = given;
+  if (spec.is_vision()) shape.seq = spec.patches();  // an image is a sequence of patches
   Model model;
   struct Cost {
     Flops all, needed, frozen;
@@ -94,19 +97,26 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     model.units.back().name = "tied";
     tied = {{model.tied_unit, "_tied"}};
   }
-  auto embed = LayerDeclaration::of_end(model, spec, shape, "embed");
-  if (!spec.tied_embeddings) declare_table(embed, spec, "wte");
   const bool over_stages = shape.vocabulary_stages > 1;
-  if (!over_stages) declare_positions(embed, spec);
-  std::vector<LayerUnit> units = embed.units();
-  units.insert(units.end(), tied.begin(), tied.end());
-  model.kinds.push_back(embedding_kind(spec, shape, model, units));
-  add_layer("embed", 0, units);
-  if (over_stages && is_gpt2(spec)) {
-    auto positions = LayerDeclaration::of_end(model, spec, shape, "embed");
-    declare_positions(positions, spec);
-    model.kinds.push_back(positions_kind(spec, shape, model, positions.units()));
-    add_layer("positions", 1, positions.units());
+  if (spec.is_vision()) {
+    LayerDeclaration patches(model, spec, shape, "embed");
+    declare_patches(patches, spec);
+    model.kinds.push_back(patches_kind(spec, shape, model, patches.units()));
+    add_layer("embed", 0, patches.units());
+  } else {
+    auto embed = LayerDeclaration::of_end(model, spec, shape, "embed");
+    if (!spec.tied_embeddings) declare_table(embed, spec, "wte");
+    if (!over_stages) declare_positions(embed, spec);
+    std::vector<LayerUnit> units = embed.units();
+    units.insert(units.end(), tied.begin(), tied.end());
+    model.kinds.push_back(embedding_kind(spec, shape, model, units));
+    add_layer("embed", 0, units);
+    if (over_stages && spec.is_gpt2_kind()) {
+      auto positions = LayerDeclaration::of_end(model, spec, shape, "embed");
+      declare_positions(positions, spec);
+      model.kinds.push_back(positions_kind(spec, shape, model, positions.units()));
+      add_layer("positions", 1, positions.units());
+    }
   }
 
   // Blocks of one kind share functions. They are alike in experts, in recomputation, and in which
@@ -130,6 +140,13 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
     add_layer(name, known->second, block.units());
   }
 
+  if (spec.is_vision()) {
+    LayerDeclaration classifier(model, spec, shape, "head");
+    declare_classifier(classifier, spec);
+    model.kinds.push_back(classifier_kind(spec, shape, model, classifier.units()));
+    add_layer("head", static_cast<int>(model.kinds.size()) - 1, classifier.units());
+    return model;
+  }
   auto norm = LayerDeclaration::of_end(model, spec, shape, "head");
   if (over_stages) {
     declare_norm(norm, spec, "norm");
@@ -139,7 +156,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& shape) {
   auto head = LayerDeclaration::of_end(model, spec, shape, "head");
   if (!over_stages) declare_norm(head, spec, "norm");
   if (!spec.tied_embeddings) declare_table(head, spec, "lm_head");
-  units = head.units();
+  std::vector<LayerUnit> units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());
   model.kinds.push_back(head_kind(spec, shape, model, units));
   add_layer("head", static_cast<int>(model.kinds.size()) - 1, units);

@@ -9,7 +9,7 @@ namespace lockstep {
 
 void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name) {
   layer.add(name + ".weight", {spec.hidden}, InitKind::Ones);
-  if (is_gpt2(spec)) layer.add(name + ".bias", {spec.hidden}, InitKind::Zeros);
+  if (spec.is_gpt2_kind()) layer.add(name + ".bias", {spec.hidden}, InitKind::Zeros);
 }
 
 Norm::Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t rows,
@@ -21,7 +21,7 @@ Norm::Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t 
       b_(p.w(name + ".bias")),
       gw_(p.g(name + ".weight")),
       gb_(p.g(name + ".bias")),
-      layer_norm_(is_gpt2(spec)) {
+      layer_norm_(spec.is_gpt2_kind()) {
   stats_ = f.tensor(rows * (layer_norm_ ? 2 : 1), sum_type(dtype));
   if (layer_norm_) {
     f.emit(Part::Forward, KernelKind::LayerNormForward,
@@ -54,7 +54,7 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
   const std::int64_t qkv = attention + 2 * kv;
   const double residual = residual_scale(spec);
   const Split by_heads{0, {attention, kv, kv}, true}, by_inputs{1, {attention}};
-  if (is_gpt2(spec)) {
+  if (spec.is_gpt2_kind()) {
     declare_norm(layer, spec, "ln1");
     layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
     layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
@@ -84,7 +84,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   FunctionBuilder f(kind, shape.dtype, shape.gradient_dtype);
   TensorParallel tp(f, shape, 1, spec.lora.scale());
   const LayerTensors p(f, model, name, units);
-  const bool gpt2 = is_gpt2(spec);
+  const bool gpt2 = spec.is_gpt2_kind();
   const std::int64_t n = tp.rows();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;

@@ -23,7 +23,7 @@ void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::st
 }
 
 void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
-  if (!is_gpt2(spec)) return;
+  if (!spec.is_gpt2_kind()) return;
   layer.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
 }
 

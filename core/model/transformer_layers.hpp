@@ -11,8 +11,6 @@
 
 namespace lockstep {
 
-inline bool is_gpt2(const ModelSpec& spec) { return spec.architecture == Architecture::Gpt2; }
-
 /// If `experts`, the block has a mixture of experts in place of the feed-forward network.
 void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts);
 /// The functions of blocks like the one of that name, called `kind`.
@@ -33,6 +31,14 @@ LayerKind positions_kind(const ModelSpec& spec, const LayerShape& shape, const M
                          const std::vector<LayerUnit>& units);
 LayerKind norm_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units);
+
+/// The ends of a vision transformer: patches and their positions, and the classifier.
+void declare_patches(LayerDeclaration& layer, const ModelSpec& spec);
+LayerKind patches_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                       const std::vector<LayerUnit>& units);
+void declare_classifier(LayerDeclaration& layer, const ModelSpec& spec);
+LayerKind classifier_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
+                          const std::vector<LayerUnit>& units);
 
 void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,

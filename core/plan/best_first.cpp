@@ -54,7 +54,7 @@ class SpaceSearch {
     const std::vector<LayoutPoint> points = layout_space(base_, options_.constraints);
     result_.counts.layouts = points.size();
     // Estimates repeat a few blocks, which are not all alike where some are frozen.
-    if (options_.exhaustive || base_.model.is_vision() || !base_.model.frozen.empty()) {
+    if (options_.exhaustive || base_.model.has_batch_norm() || !base_.model.frozen.empty()) {
       if (const auto done = simulate_all(points); !done) return done.error();
     } else {
       find_bounds(points);

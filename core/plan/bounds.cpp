@@ -177,7 +177,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   StrategySpec& p = s.strategy;
   p = {};
   p.tensor_parallel_degree = point.tensor;
-  p.enable_sequence_parallel = point.tensor > 1;
+  p.enable_sequence_parallel = point.tensor > 1 && !s.model.is_vision();
   p.context_parallel_degree = point.context;
   p.context_parallel_method = base_.strategy.context_parallel_method;
   p.expert_parallel_degree = point.expert;

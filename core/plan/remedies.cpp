@@ -29,7 +29,7 @@ Change recompute(ActivationCheckpoint mode, const std::string& option) {
       spec.mode = mode;
       return {"activation_checkpoint.mode=full"};
     }
-    if (spec.mode != ActivationCheckpoint::None || s.model.is_vision()) return {};
+    if (spec.mode != ActivationCheckpoint::None || s.model.has_batch_norm()) return {};
     spec = {mode, option};
     return {"activation_checkpoint.mode=selective",
             "activation_checkpoint.selective_ac_option=" + option};
@@ -38,6 +38,7 @@ Change recompute(ActivationCheckpoint mode, const std::string& option) {
 
 std::vector<std::string> divide_rows(Scenario& s) {
   if (s.strategy.tensor_parallel_degree == 1 || s.strategy.enable_sequence_parallel) return {};
+  if (s.model.is_vision()) return {};
   s.strategy.enable_sequence_parallel = true;
   return {"parallelism.enable_sequence_parallel=true"};
 }

@@ -202,13 +202,14 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
   const auto experts = static_cast<int>(base.model.experts);
   const int active = base.strategy.fsdp_max_active_stages;
   const int most_gathered = active > 0 ? active : kMostVirtualStages;
+  const int largest = base.model.is_vision() ? kMostImagesAtOnce : kLargestMicrobatch;
   std::vector<LayoutPoint> space;
   const auto add = [&](LayoutPoint p) {
-    for (int size = 1; size <= kLargestMicrobatch; size *= 2) {
+    for (int size = 1; size <= largest; size *= 2) {
       if (batch % (size * p.replicate * p.shard) != 0) break;
       p.microbatch = size;
       for (const Recomputation what : kRecomputations) {
-        if (base.model.is_vision() && what != Recomputation::None) break;
+        if (base.model.has_batch_norm() && what != Recomputation::None) break;
         if (what == Recomputation::EveryOther && layers / (p.pipeline * p.chunks) < 2) continue;
         p.recomputation = what;
         for (const Offload offload : offloads(p, base, constraints.offload)) {
@@ -259,7 +260,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   s.expect.clear();
   StrategySpec& p = s.strategy;
   p.tensor_parallel_degree = point.tensor;
-  p.enable_sequence_parallel = point.tensor > 1;
+  p.enable_sequence_parallel = point.tensor > 1 && !s.model.is_vision();
   p.context_parallel_degree = point.context;
   set_pipeline(p, point.pipeline, point.schedule, point.chunks);
   p.data_parallel_replicate_degree = point.replicate;

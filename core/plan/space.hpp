@@ -15,6 +15,7 @@
 namespace lockstep {
 
 inline constexpr int kLargestMicrobatch = 16;  // in sequences
+inline constexpr int kMostImagesAtOnce = 256;  // the same, in images, which are smaller
 
 /// Among how many ranks a layout divides the model: all that the cluster has room for. Where ranks
 /// share a device, more of them make nothing faster, so there it is as many as `base` has, unless

@@ -14,9 +14,10 @@ template <class E, std::size_t N>
 using Choices = std::array<std::pair<std::string_view, E>, N>;
 
 constexpr auto choices(Architecture) {
-  return Choices<Architecture, 4>{{{"gpt2", Architecture::Gpt2},
+  return Choices<Architecture, 5>{{{"gpt2", Architecture::Gpt2},
                                    {"llama", Architecture::Llama},
                                    {"resnet", Architecture::Resnet},
+                                   {"vit", Architecture::Vit},
                                    {"synthetic", Architecture::Synthetic}}};
 }
 constexpr auto choices(RouterScore) {

@@ -74,6 +74,30 @@ ModelSpec resnet_tiny() {
   return m;
 }
 
+/// With the epsilon of the original's and torchvision's norms.
+ModelSpec vit(const char* name, std::int64_t patch_size, std::int64_t layers, std::int64_t hidden,
+              std::int64_t heads) {
+  ModelSpec m;
+  m.name = name;
+  m.architecture = Architecture::Vit;
+  m.patch_size = patch_size;
+  m.layers = layers;
+  m.hidden = hidden;
+  m.heads = m.kv_heads = heads;
+  m.head_dim = hidden / heads;
+  m.ffn_hidden = 4 * hidden;
+  m.norm_eps = 1e-6;
+  return m;
+}
+
+/// A network for CPUs and images of CIFAR's size, with 64 patches.
+ModelSpec vit_tiny() {
+  ModelSpec m = vit("vit-tiny", 4, 4, 64, 4);
+  m.image_size = 32;
+  m.classes = 10;
+  return m;
+}
+
 ModelSpec synthetic() {
   ModelSpec m;
   m.name = "synthetic";
@@ -87,9 +111,10 @@ ModelSpec synthetic() {
 /// - gpt-1.3b, with 16 heads: the 1.3B example of Megatron-LM;
 /// - Llama and Mixtral (mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024): config.json of the
 ///   released weights;
-/// - ResNet: He et al. 2015, table 1.
+/// - ResNet: He et al. 2015, table 1;
+/// - ViT: Dosovitskiy et al. 2020, table 1.
 ///
-/// The byte-level models are our own, small enough for CPUs.
+/// The byte-level models and vit-tiny are our own, small enough for CPUs.
 const std::vector<ModelSpec>& model_presets() {
   static const std::vector<ModelSpec> list = {
       gpt2("gpt2-tiny", 4, 64, 4, 128, 256),
@@ -115,6 +140,10 @@ const std::vector<ModelSpec>& model_presets() {
       resnet("resnet-50", {3, 4, 6, 3}, true),
       resnet("resnet-101", {3, 4, 23, 3}, true),
       resnet_tiny(),
+      vit("vit-b-16", 16, 12, 768, 12),
+      vit("vit-l-16", 16, 24, 1024, 16),
+      vit("vit-h-14", 14, 32, 1280, 16),
+      vit_tiny(),
       synthetic(),
   };
   return list;

@@ -14,7 +14,7 @@ constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // keeps the produ
 /// hidden / heads; as many key/value heads as query heads if the base had that; and the
 /// feed-forward width, as the architecture has it.
 void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnostics, ModelSpec& m) {
-  if (m.is_vision()) {
+  if (m.has_batch_norm()) {
     if (!in.given("layers") && in.given("blocks")) {
       m.layers = std::accumulate(m.blocks.begin(), m.blocks.end(), std::int64_t{0});
     }

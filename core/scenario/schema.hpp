@@ -51,6 +51,7 @@ void describe(V& v, ModelSpec& m) {
   v.field("classes", m.classes);
   v.field("small_stem", m.small_stem);
   v.field("norm_momentum", m.norm_momentum);
+  v.field("patch_size", m.patch_size);
 }
 
 template <class V>

@@ -14,6 +14,7 @@ enum class Architecture {
   Gpt2,       // LayerNorm, GELU (tanh), learned positions, biases
   Llama,      // RMSNorm, SwiGLU, rotary positions, grouped-query attention, no biases
   Resnet,     // residual convolutions with batch norm (He et al. 2015, v1.5 as in torchvision)
+  Vit,        // patches of images, LayerNorm, GELU (tanh), biases, attention to all patches
   Synthetic,  // no arithmetic: every virtual stage has given times ([costs])
 };
 
@@ -105,12 +106,14 @@ struct ModelSpec {
   /// 3×3.
   bool bottleneck = false;
   std::int64_t width = 64;        // channels of the first stage; each next stage has twice as many
-  std::int64_t image_size = 224;  // height and width of an image, 3 channels
-  std::int64_t classes = 1000;
+  std::int64_t image_size = 224;  // height and width of an image, 3 channels; ViT kind, too
+  std::int64_t classes = 1000;    // ViT kind, too
   /// The first convolution is 3×3 with stride 1 and without pooling, for images of 32×32; otherwise
   /// it is 7×7 with stride 2.
   bool small_stem = false;
   double norm_momentum = 0.1;  // of the running statistics of batch norm
+
+  std::int64_t patch_size = 0;  // ViT kind: height and width of a patch, which is a token
 
   /// Whether that linear layer of a block (one of kLoraModules) has an adapter.
   bool adapts(std::string_view module) const;
@@ -118,7 +121,15 @@ struct ModelSpec {
   bool trains(std::string_view parameter) const;
   /// Whether some parameters are not.
   bool freezes() const { return lora.rank > 0 || !frozen.empty(); }
-  bool is_vision() const { return architecture == Architecture::Resnet; }
+  /// Whether samples are labelled images.
+  bool is_vision() const { return has_batch_norm() || architecture == Architecture::Vit; }
+  bool has_batch_norm() const { return architecture == Architecture::Resnet; }
+  /// Whether blocks have LayerNorm, GELU, biases and learned positions.
+  bool is_gpt2_kind() const {
+    return architecture == Architecture::Gpt2 || architecture == Architecture::Vit;
+  }
+  /// Whether a token sees no later one.
+  bool is_causal() const { return !is_vision(); }
   bool has_experts(std::int64_t block) const {
     return experts > 0 && (block + 1) % expert_period == 0;
   }
@@ -131,6 +142,8 @@ struct ModelSpec {
   std::string why_only_simulated() const;
   /// Elements of one image.
   std::int64_t image_elements() const { return image_size * image_size * 3; }
+  /// The patches of one image.
+  std::int64_t patches() const { return (image_size / patch_size) * (image_size / patch_size); }
   bool operator==(const ModelSpec&) const = default;
 };
 

@@ -55,7 +55,7 @@ std::int64_t Scenario::tokens_per_step() const {
 }
 int Scenario::kv_replicas() const {
   const int ranks = strategy.tensor_parallel_degree;
-  const bool fewer = model.kv_heads > 0 && model.kv_heads < ranks && !model.is_vision();
+  const bool fewer = model.kv_heads > 0 && model.kv_heads < ranks && !model.has_batch_norm();
   return fewer ? ranks / static_cast<int>(model.kv_heads) : 1;
 }
 std::int64_t Scenario::own_seq_len() const {

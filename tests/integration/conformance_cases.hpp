@@ -34,6 +34,8 @@ class ConformanceCases {
   void head_norm(std::int64_t rows, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim);
   void scale(std::int64_t n);
   void dropout(std::int64_t rows, std::int64_t cols);
+  /// A sum of one tensor and a bias, or of neither.
+  void bias(std::int64_t rows, std::int64_t cols);
   void rows_and_columns(std::int64_t rows, std::int64_t cols);
   /// The vocabulary is divided into parts, of which the last may hold some padding, or only
   /// padding.
@@ -47,16 +49,17 @@ class ConformanceCases {
   void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab);
 
   // conformance_attention.cpp
-  /// If `document` is not 0, sequences hold documents of so many tokens on average.
+  /// If `document` is not 0, sequences hold documents of so many tokens on average. If `whole` is 1,
+  /// queries see later keys, too.
   void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
-                 std::int64_t dim, std::int64_t document = 0);
+                 std::int64_t dim, std::int64_t document = 0, std::int64_t whole = 0);
   /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own
   /// tokens, half of them from the front of the sequence and half from the back.
   void passed_attention(ConformanceCase forward, ConformanceCase backward, std::int64_t rank,
                         std::int64_t other);
   void gathered_attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
                           std::int64_t kv_heads, std::int64_t dim, std::int64_t parts,
-                          std::int64_t document = 0);
+                          std::int64_t document = 0, std::int64_t whole = 0);
   void rope(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t dim,
             std::int64_t row_heads);
   void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b,
@@ -81,6 +84,14 @@ class ConformanceCases {
   // conformance_random.cpp
   /// Calls every function above but columns() once, with small random sizes, also odd ones.
   void random_shapes();
+
+  /// Adds what `more` adds. Cases behind it get the numbers that they would get without it.
+  template <class F>
+  void beside(const F& more) {
+    const std::mt19937 before = engine_;
+    more();
+    engine_ = before;
+  }
 
  private:
   std::int64_t between(std::int64_t least, std::int64_t most);

@@ -330,6 +330,13 @@ void ConformanceCases::dropout(std::int64_t rows, std::int64_t cols) {
   }
 }
 
+void ConformanceCases::bias(std::int64_t rows, std::int64_t cols) {
+  const Numbers x = random(rows * cols), b = random(cols);
+  add({.kind = K::Add, .dims = {rows, cols}, .in = {x, {}, b}});
+  add({.kind = K::Add, .dims = {rows, cols}, .in = {x, {}, b}, .aliases = {0}});
+  add({.kind = K::Add, .dims = {rows, cols}, .in = {x, {}, {}}});
+}
+
 void ConformanceCases::scale(std::int64_t n) {
   for (const std::vector<int>& aliases : {std::vector<int>{}, std::vector<int>{0}}) {
     add({.kind = K::Scale, .dims = {n}, .scalars = {1.75}, .in = {random(n)}, .aliases = aliases});

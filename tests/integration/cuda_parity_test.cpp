@@ -92,6 +92,7 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
     check(seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama, row);
   }
   for (const ParityRow& row : test::image_rows()) check(Architecture::Resnet, row);
+  for (const ParityRow& row : test::patch_rows()) check(Architecture::Vit, row);
 }
 
 TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued and in graphs",
@@ -152,6 +153,7 @@ TEST_CASE("the GPU has every kernel that the programs of the parity tables need"
     for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) check(kind, row);
   }
   for (const ParityRow& row : test::image_rows()) check(Architecture::Resnet, row);
+  for (const ParityRow& row : test::patch_rows()) check(Architecture::Vit, row);
 }
 
 TEST_CASE("products that take GELU or its gradient along change nothing", "[integration][cuda]") {
@@ -341,6 +343,29 @@ TEST_CASE("residual networks with the GPU's kernels equal the CPU's to 1e-10, in
                            "training.mixed_precision_buffer=bfloat16"}) {
     check(std::string(keys) + " training.mixed_precision_param=bfloat16", DType::F32, 2e-3);
   }
+}
+
+TEST_CASE(
+    "vision transformers with the GPU's kernels equal the CPU's to 1e-10, in bfloat16 to 2e-3",
+    "[integration][cuda]") {
+  const auto kernels = cuda::test::emulated_kernels();
+  const auto check = [&](const std::string& keys, DType dtype, double tolerance) {
+    INFO(keys);
+    const Scenario s = parity_scenario(Architecture::Vit, parity_row("row", keys), dtype);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, 2);
+    const RunResult run = train_on_fake(program, s, 2, kernels, 5);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const StepResult &a = run.trace.steps[i], &b = expected.trace.steps[i];
+      CHECK(a.loss == Approx(b.loss).epsilon(tolerance));
+      CHECK(a.grad_norm == Approx(b.grad_norm).epsilon(10 * tolerance));
+    }
+  };
+  check("dp_shard=2", DType::F64, 1e-10);
+  check("tp=2 pp=2 mb=2", DType::F64, 1e-10);
+  // Heads of 64, which take the way of tensor cores in bfloat16.
+  check("model.head_dim=64 training.mixed_precision_param=bfloat16", DType::F32, 2e-3);
 }
 
 TEST_CASE("the CUDA backend refuses what it cannot run, and says what can", "[integration][cuda]") {

@@ -184,6 +184,7 @@ struct ParityRun {
   std::string model() const {
     const char* const name = kind == Architecture::Gpt2    ? "gpt2"
                              : kind == Architecture::Llama ? "llama"
+                             : kind == Architecture::Vit   ? "vit"
                                                            : "resnet";
     return std::string(to_string(dtype)) + " " + name;
   }
@@ -253,6 +254,18 @@ TEST_CASE("residual networks on logical ranks of one GPU train as one rank of th
     }
   }
   check_parity(runs, 5e-5);
+}
+
+TEST_CASE("vision transformers on logical ranks of one GPU train as one rank of the CPU does",
+          "[integration][gpu]") {
+  if (gpus_or_reason().empty()) return;
+  std::vector<ParityRun> runs;
+  for (const DType dtype : {DType::F64, DType::F32}) {
+    for (const ParityRow& row : test::patch_rows()) {
+      if (row.trains_in(dtype)) runs.push_back({row, Architecture::Vit, dtype});
+    }
+  }
+  check_parity(runs, 2e-5);
 }
 
 TEST_CASE("how long products and attention take on the GPU", "[integration][gpu][.speed]") {

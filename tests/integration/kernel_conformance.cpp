@@ -136,6 +136,24 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.dropout(9, 7);
   cases.dropout(37, 128);
   cases.dropout(4, 1003);
+  // Patches, whose windows lie side by side and may reach beyond the image; positions that are
+  // added to images; and attention to later keys, too.
+  cases.beside([&] {
+    cases.convolution(2, 8, 12, 3, 5, 4, 4);
+    cases.convolution(3, 9, 6, 4, 8, 3, 3);
+    cases.convolution(2, 5, 7, 8, 16, 2, 2);
+    cases.bias(1, 1);
+    cases.bias(3, 7);
+    cases.bias(270, 40);
+    cases.attention(1, 1, 1, 1, 1, 0, 1);
+    cases.attention(2, 9, 2, 1, 5, 0, 1);
+    cases.attention(1, 65, 4, 2, 20, 0, 1);
+    cases.attention(2, 64, 2, 1, 64, 0, 1);
+    cases.attention(1, 150, 2, 2, 64, 0, 1);
+    cases.attention(1, 197, 2, 1, 128, 0, 1);
+    cases.gathered_attention(2, 10, 2, 1, 5, 3, 0, 1);
+    cases.gathered_attention(1, 140, 2, 1, 64, 2, 0, 1);
+  });
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);

@@ -41,6 +41,16 @@ image_size = 12
 classes = 10
 small_stem = true
 )";
+constexpr const char* kVit = R"([model]
+architecture = "vit"
+layers = 4
+hidden = 24
+heads = 4
+ffn_hidden = 96
+image_size = 12
+patch_size = 4
+classes = 10
+)";
 constexpr const char* kRest = R"([training]
 steps = 10
 max_norm = 0.5
@@ -206,13 +216,15 @@ std::vector<ParityRow> image_rows(const std::string& more) {
   return rows;
 }
 
+std::vector<ParityRow> patch_rows() { return rows_of("parity_patches.txt"); }
+
 Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType dtype) {
   const int batch = value_of(row.keys, "batch", kGlobalBatch);
   std::vector<std::string> overrides = {"training.dtype=" + std::string(to_string(dtype)),
                                         "training.global_batch_size=" + std::to_string(batch)};
   if (architecture == Architecture::Resnet) {
     overrides.insert(overrides.end(), {"optimizer.name=SGD", "optimizer.lr=0.05"});
-  } else {
+  } else if (architecture != Architecture::Vit) {
     overrides.push_back("training.seq_len=8");
   }
   for (const std::string& word : words(row.keys)) {
@@ -229,6 +241,7 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
   overrides.push_back("training.local_batch_size=" + std::to_string(batch / passes_of(row.keys)));
   const char* const model = architecture == Architecture::Gpt2    ? kGpt2
                             : architecture == Architecture::Llama ? kLlama
+                            : architecture == Architecture::Vit   ? kVit
                                                                   : kResnet;
   const std::string text = std::string(model) + kRest;
   const LoadedScenario loaded = parse_scenario(text, row.name, overrides);

@@ -1,5 +1,5 @@
-// Parity table: the rows of parity.txt and parity_images.txt, which are layouts that must train as
-// one rank does.
+// Parity table: the rows of parity.txt, parity_images.txt and parity_patches.txt, which are layouts
+// that must train as one rank does.
 #pragma once
 
 #include <string>
@@ -36,6 +36,8 @@ struct ParityRow {
 std::vector<ParityRow> parity_rows();
 /// Those of residual networks, parity_images.txt, with `more` keys each.
 std::vector<ParityRow> image_rows(const std::string& more = {});
+/// Those of vision transformers, parity_patches.txt.
+std::vector<ParityRow> patch_rows();
 ParityRow parity_row(std::string name, const std::string& keys);
 
 inline constexpr int kParitySteps = 10;

@@ -30,7 +30,8 @@ RunResult simulate(const Program& program, const Scenario& s) {
 void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
                   double weight_tolerance) {
   References references(architecture, dtype);
-  for (const ParityRow& row : test::parity_rows()) {
+  const bool patches = architecture == Architecture::Vit;
+  for (const ParityRow& row : patches ? test::patch_rows() : test::parity_rows()) {
     if (!row.trains_in(dtype)) continue;
     INFO(row.name);
     const Outcome outcome = train(parity_scenario(architecture, row, dtype));
@@ -42,19 +43,15 @@ void check_parity(Architecture architecture, DType dtype, double loss_tolerance,
   }
 }
 
-}  // namespace
-
-// This is not a test: it prints docs/parity.md (scripts/parity-table).
-TEST_CASE("the parity table", "[.parity-table]") {
-  std::printf(
-      "| layout | keys | ranks | float64: GPT-2 | Llama | float32: GPT-2 | Llama |\n"
-      "| --- | --- | --: | --- | --- | --- | --- |\n");
+/// Prints a row of a table for each of `rows`: for both types, a cell for each architecture.
+void print_rows(const std::vector<ParityRow>& rows,
+                const std::vector<Architecture>& architectures) {
   std::map<std::pair<Architecture, DType>, References> references;
-  for (const ParityRow& row : test::parity_rows()) {
+  for (const ParityRow& row : rows) {
     std::string cells;
     int ranks = 0;
     for (DType dtype : {DType::F64, DType::F32}) {
-      for (Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+      for (Architecture architecture : architectures) {
         if (!row.trains_in(dtype)) {
           cells += " – |";
           continue;
@@ -73,14 +70,33 @@ TEST_CASE("the parity table", "[.parity-table]") {
   }
 }
 
+}  // namespace
+
+// These are not tests: they print the first and the third table of docs/parity.md
+// (scripts/parity-table).
+TEST_CASE("the parity table", "[.parity-table]") {
+  std::printf(
+      "| layout | keys | ranks | float64: GPT-2 | Llama | float32: GPT-2 | Llama |\n"
+      "| --- | --- | --: | --- | --- | --- | --- |\n");
+  print_rows(test::parity_rows(), {Architecture::Gpt2, Architecture::Llama});
+}
+TEST_CASE("the parity table of vision transformers", "[.parity-table-patches]") {
+  std::printf(
+      "| layout | keys | ranks | float64 | float32 |\n"
+      "| --- | --- | --: | --- | --- |\n");
+  print_rows(test::patch_rows(), {Architecture::Vit});
+}
+
 TEST_CASE("every strategy equals one rank in float64 to 1e-11", "[integration]") {
   check_parity(Architecture::Gpt2, DType::F64, 1e-11, 1e-11);
   check_parity(Architecture::Llama, DType::F64, 1e-11, 1e-11);
+  check_parity(Architecture::Vit, DType::F64, 1e-11, 1e-11);
 }
 
 TEST_CASE("every strategy equals one rank in float32: losses 1e-5, weights 1e-4", "[integration]") {
   check_parity(Architecture::Gpt2, DType::F32, 1e-5, 1e-4);
   check_parity(Architecture::Llama, DType::F32, 1e-5, 1e-4);
+  check_parity(Architecture::Vit, DType::F32, 1e-5, 1e-4);
 }
 
 TEST_CASE("one configuration twice, and DDP and every ZeRO stage, agree to the last bit",
@@ -184,9 +200,10 @@ TEST_CASE("the ZeRO stages agree to the last bit with replicas of the shards, to
 
 TEST_CASE("sim and cpu run the same ops in the same order with the same bytes", "[integration]") {
   for (Architecture architecture :
-       {Architecture::Gpt2, Architecture::Llama, Architecture::Resnet}) {
-    const bool images = architecture == Architecture::Resnet;
-    for (const ParityRow& row : images ? test::image_rows() : test::parity_rows()) {
+       {Architecture::Gpt2, Architecture::Llama, Architecture::Resnet, Architecture::Vit}) {
+    for (const ParityRow& row : architecture == Architecture::Resnet ? test::image_rows()
+                                : architecture == Architecture::Vit  ? test::patch_rows()
+                                                                     : test::parity_rows()) {
       INFO(row.name);
       const Scenario s = parity_scenario(architecture, row, DType::F32);
       const Outcome real = train(s);

@@ -66,6 +66,7 @@ TEST_CASE("a printed program trains to the bits of its scenario, and is simulate
     check(i % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama, row);
   }
   for (const test::ParityRow& row : test::image_rows()) check(Architecture::Resnet, row);
+  for (const test::ParityRow& row : test::patch_rows()) check(Architecture::Vit, row);
 }
 
 TEST_CASE("a ring of tensor-parallel products trains as the same model on one rank",

@@ -43,6 +43,7 @@ TEST_CASE("rows of the parity table train on the reference device as on the CPU,
   check_rows(Architecture::Gpt2, sample(test::parity_rows(), 13));
   check_rows(Architecture::Llama, sample(test::parity_rows(), 17));
   check_rows(Architecture::Resnet, sample(test::image_rows(), 5));
+  check_rows(Architecture::Vit, sample(test::patch_rows(), 4));
 }
 
 TEST_CASE("in float32 and bfloat16 the reference device is as far from the CPU as rounding is",

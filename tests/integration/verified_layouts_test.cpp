@@ -152,6 +152,10 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
       if (!row.trains_in(dtype)) continue;
       CHECK(lowers(Architecture::Resnet, row, dtype).has_value());
     }
+    for (const test::ParityRow& row : test::patch_rows()) {
+      if (!row.trains_in(dtype)) continue;
+      CHECK(lowers(Architecture::Vit, row, dtype).has_value());
+    }
   }
 }
 

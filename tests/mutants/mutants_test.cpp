@@ -31,7 +31,7 @@ struct Layout {
 
 // The layouts cover every strategy and every schedule, each as small as it can be.
 constexpr Architecture kGpt2 = Architecture::Gpt2, kLlama = Architecture::Llama,
-                       kResnet = Architecture::Resnet;
+                       kResnet = Architecture::Resnet, kVit = Architecture::Vit;
 constexpr std::array kLayouts = std::to_array<Layout>({
     {kGpt2, "batch=4 accumulation=2"},
     {kLlama, "batch=4 dp_replicate=2 accumulation=2"},
@@ -99,6 +99,8 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kResnet, "batch=4 dp_shard=2 accumulation=2"},
     {kResnet, "batch=4 tp=2"},
     {kResnet, "batch=4 pp=2 mb=2"},
+    {kVit, "batch=4 dp_shard=2 accumulation=2"},
+    {kVit, "batch=4 tp=2 pp=2 mb=2"},
 });
 
 Scenario scenario_of(const Layout& layout) {

@@ -1,39 +1,17 @@
 #!/usr/bin/env python3
 """An independent residual network for the loss curves, in plain PyTorch (1.13 or newer).
 
-Usage: resnet_oracle.py FOLDER, which holds
-  job.json           sizes, optimizer
-  model.safetensors  initial weights and running statistics; convolutions [out, kernel, kernel, in]
-  images.bin         int32 [steps, passes, batch, size, size, 3], intensities 0 ... 255
-  labels.bin         int32 [steps, passes, batch]
-Prints "<loss> <gradient norm>" for every step, then "<name> <sum of squares>" of every running
-statistic. It shares nothing with the C++ code but these files.
+Usage: resnet_oracle.py FOLDER, as image_files.py has it; model.safetensors also holds the running
+statistics. Prints "<loss> <gradient norm>" for every step, then "<name> <sum of squares>" of every
+running statistic. It shares nothing with the C++ code but these files.
 """
-import json
 import pathlib
-import struct
 import sys
 
-import numpy
 import torch
 import torch.nn.functional as F
 
-NUMPY_TYPES = {"F32": numpy.float32, "F64": numpy.float64}
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-def read_safetensors(path):
-    raw = path.read_bytes()
-    (length,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8 : 8 + length])
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        values = numpy.frombuffer(raw[8 + length + begin : 8 + length + end],
-                                  dtype=NUMPY_TYPES[entry["dtype"]])
-        tensors[name] = torch.tensor(values.reshape(entry["shape"]))
-    return tensors
+from image_files import read_job, read_safetensors, train
 
 
 class Network:
@@ -79,44 +57,15 @@ class Network:
             for i in range(blocks):
                 x = self.block(x, f"blocks.{index}.", 2 if stage > 0 and i == 0 else 1)
                 index += 1
-        logits = F.linear(x.mean((2, 3)), self.weight("head.fc.weight"), self.weight("head.fc.bias"))
-        return logits.to(next(iter(self.p.values())).dtype)
-
-
-def make_optimizer(parameters, job):
-    if job["optimizer"] == "SGD":
-        return torch.optim.SGD(parameters, lr=job["lr"], momentum=job["momentum"],
-                               weight_decay=job["weight_decay"])
-    return torch.optim.AdamW(parameters, lr=job["lr"], eps=job["eps"],
-                             betas=(job["beta1"], job["beta2"]), weight_decay=job["weight_decay"])
+        return F.linear(x.mean((2, 3)), self.weight("head.fc.weight"), self.weight("head.fc.bias"))
 
 
 def main(folder):
-    torch.set_num_threads(1)
-    job = json.loads((folder / "job.json").read_text())
+    job = read_job(folder)
     net = Network(read_safetensors(folder / "model.safetensors"), job)
-    dtype = next(iter(net.p.values())).dtype
-    steps, passes, batch, size = job["steps"], job["passes"], job["batch"], job["image_size"]
-    pixels = numpy.fromfile(folder / "images.bin", dtype=numpy.int32)
-    images = torch.tensor(pixels.reshape(steps, passes, batch, size, size, 3).astype(numpy.float64))
-    images = ((images / 255 - torch.tensor(MEAN)) / torch.tensor(DEVIATION)).to(dtype)
-    images = images.permute(0, 1, 2, 5, 3, 4)
-    labels = torch.tensor(numpy.fromfile(folder / "labels.bin", dtype=numpy.int32)
-                          .reshape(steps, passes, batch), dtype=torch.long)
-    optimizer = make_optimizer(net.p.values(), job)
-    for step in range(steps):
-        optimizer.zero_grad()
-        total = 0.0
-        for i in range(passes):
-            loss = F.cross_entropy(net.logits(images[step, i]), labels[step, i]) / passes
-            loss.backward()
-            total += loss.item()
-        norm = torch.nn.utils.clip_grad_norm_(net.p.values(), job["max_norm"])
-        optimizer.step()
-        print(f"{total:.17g} {norm.item():.17g}")
+    train(folder, job, list(net.p.values()), net.logits)
     for name in sorted(net.kept):
         print(f"{name} {net.kept[name].double().pow(2).sum().item():.17g}")
 
 
-torch.set_default_dtype(torch.float64)  # of the means and deviations
 main(pathlib.Path(sys.argv[1]))

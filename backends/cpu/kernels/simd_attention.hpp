@@ -1,4 +1,4 @@
-// Causal attention with grouped queries, tile by tile (Dao, FlashAttention-2, 2023): scores exist
+// Attention with grouped queries, causal or not, tile by tile (Dao, FlashAttention-2, 2023): scores exist
 // only as one tile of scratch memory. Included by isa_*.cpp only.
 #pragma once
 
@@ -26,6 +26,7 @@ struct Attention {
   int64_t query_pieces, key_pieces, piece;
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
+  int64_t later;  // by how much queries count as later than they are; they see all earlier keys
   T scale;
   Attention(const KernelArgs& args, const std::int32_t* piece_starts,
             const std::int32_t* document_starts)
@@ -42,6 +43,7 @@ struct Attention {
         piece(seq / query_pieces),
         starts(piece_starts),
         documents(document_starts),
+        later(args.dims[7] << 40),
         scale(static_cast<T>(1 / __builtin_sqrt(static_cast<double>(head_dim)))) {}
   int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
@@ -52,7 +54,9 @@ struct Attention {
     return ((key_piece / 2 * batch + b) * seq + key_piece % 2 * piece + s) * kv_row + kv * head_dim;
   }
   int64_t values() const { return kv_heads * head_dim; }
-  int64_t query_start(int64_t query_piece) const { return starts ? starts[query_piece] : 0; }
+  int64_t query_start(int64_t query_piece) const {
+    return later + (starts ? starts[query_piece] : 0);
+  }
   int64_t key_start(int64_t key_piece) const { return starts ? starts[2 + key_piece] : 0; }
   /// How many of the keys from `first_key` of the sequence on come before the document of query s.
   /// It does not fall from one query of a piece to the next.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/simd_gemm.hpp"
+#include "core/base/window.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -20,7 +21,7 @@ struct Convolution {
         out(d[4]),
         kernel(d[5]),
         stride(d[6]),
-        pad((d[5] - 1) / 2),
+        pad(window_padding(d[5], d[6])),
         out_height((d[1] + d[6] - 1) / d[6]),
         out_width((d[2] + d[6] - 1) / d[6]) {}
   int64_t positions() const { return out_height * out_width; }

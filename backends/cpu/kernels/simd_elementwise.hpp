@@ -52,16 +52,18 @@ void run_gelu_backward(const KernelArgs& args) {
 template <class T>
 void run_add(const KernelArgs& args) {
   const int64_t rows = args.dims[0], cols = args.dims[1];
+  const T* const all = input<T>(args, 1);
   const T* const bias = input<T>(args, 2);
   parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const T* const x = input<T>(args, 0) + r * cols;
-      const T* const residual = input<T>(args, 1) + r * cols;
+      const T* const residual = all ? all + r * cols : nullptr;
       T* const y = output<T>(args, 0) + r * cols;
       for_vectors<T>(0, cols, [&](int64_t i, auto n) {
         Vec<T> v = load(x + i, n);
         if (bias) v += load(bias + i, n);
-        store(y + i, v + load(residual + i, n), n);
+        if (residual) v += load(residual + i, n);
+        store(y + i, v, n);
       });
     }
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/simd_vec.hpp"
+#include "core/base/window.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -16,7 +17,7 @@ struct Pooling {
         channels(d[3]),
         kernel(d[4]),
         stride(d[5]),
-        pad((d[4] - 1) / 2),
+        pad(window_padding(d[4], d[5])),
         out_height((d[1] + d[5] - 1) / d[5]),
         out_width((d[2] + d[5] - 1) / d[5]) {}
 

@@ -142,7 +142,9 @@ std::optional<Graph> attention_graph(const Kernel& kernel) {
   const Operand& lse = is_forward ? kernel.out[1] : kernel.in[2];
   const std::int64_t head_dim = kernel.dims[4];
   const bool own_keys = kernel.dims[5] == 0 && kernel.dims[6] == 0;  // and no documents
-  if (kernel.dtype != DType::BF16 || lse.dtype != DType::F32 || !own_keys) return std::nullopt;
+  const bool causal = kernel.dims[7] == 0;  // the graphs have the mask built in
+  if (kernel.dtype != DType::BF16 || lse.dtype != DType::F32) return std::nullopt;
+  if (!own_keys || !causal) return std::nullopt;
   if (head_dim % 8 != 0 || head_dim > 256) return std::nullopt;
   return is_forward ? forward(Heads(kernel)) : backward(Heads(kernel));
 }

@@ -1,6 +1,7 @@
 // 2-D convolutions (core/ir/kernels/vision.cpp) as single operations, followed by what is added to
 // their result. Windows of one pixel without stride are left to matrix products.
 #include "backends/cuda/cudnn/graph.hpp"
+#include "core/base/window.hpp"
 
 namespace lockstep::cuda::cudnn {
 namespace {
@@ -18,7 +19,7 @@ struct Window {
   explicit Window(const Kernel& kernel) {
     const auto& d = kernel.dims;
     stride = d[6];
-    pad = (d[5] - 1) / 2;
+    pad = window_padding(d[5], stride);
     x = {d[0], d[3], d[1], d[2]};
     w = {d[4], d[3], d[5], d[5]};
     y = {d[0], d[4], (d[1] + stride - 1) / stride, (d[2] + stride - 1) / stride};
@@ -30,8 +31,11 @@ struct Window {
 std::optional<Graph> convolution_graph(const Kernel& kernel) {
   const Window shape(kernel);
   const std::int64_t window = kernel.dims[5];
-  if (size_of(kernel.dtype) != 2 || window % 2 == 0) return std::nullopt;
+  if (size_of(kernel.dtype) != 2) return std::nullopt;
   if (window == 1 && shape.stride == 1) return std::nullopt;
+  // cuDNN leaves out patches that reach beyond the image.
+  const bool covered = shape.x[2] % window == 0 && shape.x[3] % window == 0;
+  if (window == shape.stride && !covered) return std::nullopt;
   Graph graph;
   const auto tensor_in = [&](int operand, const Extents& dims) {
     return graph.input(operand, kernel.dtype, dims, channels_last(dims));

@@ -18,6 +18,7 @@ struct Attention {
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
   bool adds;                      // to what other keys gave, which may be all that a query sees
+  bool whole;                     // queries see all keys, later ones, too
   Acc<T> scale;
   const T *qkv, *kv, *o, *d_o;
   T *out, *d_kv;  // out is o, or dqkv; the gradients of keys and values go to d_kv
@@ -43,6 +44,7 @@ struct Attention {
   }
   /// Query q of one piece sees key k of the other if k <= q + ahead().
   __device__ int64_t ahead(int64_t query_piece, int64_t key_piece) const {
+    if (whole) return piece;  // of a piece's keys none lies further ahead
     return starts == nullptr ? 0 : starts[query_piece] - starts[2 + key_piece];
   }
   /// The first key of a piece that is in the document of query s of all own tokens, or later; it
@@ -90,6 +92,7 @@ Attention<T> attention_of(const KernelCall& call) {
           own ? nullptr : input<std::int32_t>(call, gathered + 1),
           call.kernel->dims[6] == 0 ? nullptr : input<std::int32_t>(call, gathered + 2),
           call.kernel->accumulate,
+          call.kernel->dims[7] != 0,
           static_cast<Acc<T>>(1 / __builtin_sqrt(static_cast<double>(d[4]))),
           input<T>(call, 0),
           own ? input<T>(call, 0) + behind_queries : input<T>(call, gathered),

@@ -30,8 +30,9 @@ struct QueryTile {
 };
 
 /// Walks the tiles of kKeys keys that a tile of queries sees. If keys are not gathered, they are
-/// one piece, which is known at compile time to save registers, and so is whether there are
-/// documents (kPacked).
+/// one piece, of which a query sees no later key. That is known at compile time to save registers,
+/// and so is whether there are documents (kPacked). Attention that is not causal goes the way of
+/// gathered keys, with one piece.
 template <bool kGathered, bool kPacked, int kKeys>
 struct KeyTiles {
   int64_t piece = 0, k0 = 0;
@@ -196,8 +197,8 @@ struct QueryTiles {
     LOCKSTEP_UNROLL
     for (int p = 0; p < 2; ++p) {
       const int64_t from =
-          kGathered ? a.first_query(p, key_piece, k0, kQueries) : k0 / kQueries * kQueries;
-      const int64_t rows = p == 0 || kGathered ? greater<int64_t>(a.piece - from, 0) : 0;
+          kGathered && p < a.query_pieces ? a.first_query(p, key_piece, k0, kQueries) : k0 / kQueries * kQueries;
+      const int64_t rows = (kGathered ? p < a.query_pieces : p == 0) ? greater<int64_t>(a.piece - from, 0) : 0;
       first[p] = static_cast<int>(from);
       tiles[p] = static_cast<int>((rows + kQueries - 1) / kQueries);
       if (kPacked) tiles[p] = in_documents(a, p, key_piece, k0);
@@ -416,8 +417,8 @@ void launch_backward(const Attention<BF16>& a, Queue& queue) {
                backward_queries<D, kOther, kGathered, kPacked>, a);
 }
 
-/// Calls f(size of a head, whether keys are gathered, whether there are documents), all known at
-/// compile time.
+/// Calls f(size of a head, whether keys are gathered or all seen, whether there are documents), all
+/// known at compile time.
 template <class F>
 void for_shape(const Attention<BF16>& a, const F& f) {
   const auto with = [&](auto gathered, auto packed) {
@@ -426,7 +427,8 @@ void for_shape(const Attention<BF16>& a, const F& f) {
   const auto of_keys = [&](auto gathered) {
     a.documents == nullptr ? with(gathered, std::false_type{}) : with(gathered, std::true_type{});
   };
-  a.starts == nullptr ? of_keys(std::false_type{}) : of_keys(std::true_type{});
+  const bool gathered = a.starts != nullptr || a.whole;
+  gathered ? of_keys(std::true_type{}) : of_keys(std::false_type{});
 }
 
 bool aligned(const std::byte* address) {

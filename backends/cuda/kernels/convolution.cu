@@ -3,6 +3,7 @@
 // backward, products are added up for each pixel in a fixed order. Where a patch is one pixel, the
 // image itself is the matrix.
 #include "backends/cuda/kernels/gemm.hpp"
+#include "core/base/window.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
@@ -27,7 +28,7 @@ struct Convolution {
         out(k.dims[4]),
         kernel(k.dims[5]),
         stride(k.dims[6]),
-        pad((k.dims[5] - 1) / 2),
+        pad(window_padding(k.dims[5], k.dims[6])),
         out_height((k.dims[1] + k.dims[6] - 1) / k.dims[6]),
         out_width((k.dims[2] + k.dims[6] - 1) / k.dims[6]) {}
   __host__ __device__ int64_t positions() const { return out_height * out_width; }

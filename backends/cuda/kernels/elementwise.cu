@@ -140,7 +140,7 @@ struct ReluBackward {
   }
 };
 
-/// y = x + resid + bias, with the same bias for every row.
+/// y = x + resid + bias, with the same bias for every row; null stands for none.
 template <class T>
 struct AddRows {
   const T *x, *resid, *bias;
@@ -153,8 +153,10 @@ struct AddRows {
       const auto b = load<N>(bias + i % cols);
       for (int j = 0; j < N; ++j) v[j] += b[j];
     }
-    const auto r = load<N>(resid + i);
-    for (int j = 0; j < N; ++j) v[j] += r[j];
+    if (resid != nullptr) {
+      const auto r = load<N>(resid + i);
+      for (int j = 0; j < N; ++j) v[j] += r[j];
+    }
     store<N>(y + i, v);
   }
 };

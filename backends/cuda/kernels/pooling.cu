@@ -2,6 +2,7 @@
 // element and a pack of channels. Gradients are gathered by the element that gets them, never
 // scattered.
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/window.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
@@ -18,7 +19,7 @@ struct Window {
         channels(k.dims[3]),
         kernel(k.dims[4]),
         stride(k.dims[5]),
-        pad((k.dims[4] - 1) / 2),
+        pad(window_padding(k.dims[4], k.dims[5])),
         out_height((k.dims[1] + k.dims[5] - 1) / k.dims[5]),
         out_width((k.dims[2] + k.dims[5] - 1) / k.dims[5]) {}
   __host__ __device__ int64_t inputs() const { return batch * height * width * channels; }

@@ -1,5 +1,5 @@
-// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over the keys that are not later than
-// the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
+// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over all keys, or those that are not later
+// than the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,10 +31,12 @@ class Attention {
         kv_heads(k.dim(3)),
         dim(k.dim(4)),
         parts(k.dim(5)),
+        causal(k.dim(7) == 0),
         k_(k),
         kv_(kv) {}
 
   const Index batch, seq, heads, kv_heads, dim, parts;
+  const bool causal;
 
   /// The columns of head h in a matrix of all heads.
   template <class M>
@@ -58,7 +60,7 @@ class Attention {
   Index key_column(Index h) const { return h / (heads / kv_heads) * dim; }
   Index value_column(Index h) const { return key_column(h) + kv_heads * dim; }
 
-  /// q kᵀ / sqrt(dim) of head h; -infinity where the key is later than the query.
+  /// q kᵀ / sqrt(dim) of head h; -infinity where the query does not see the key.
   Matrix scores(Index b, Index h, const Matrix& kv) const {
     Matrix s = product(queries(b, h), kv.middleCols(key_column(h), dim).transpose()) * scale();
     Column query_at = positions(seq), key_at = query_at;
@@ -74,8 +76,8 @@ class Attention {
     for (Index i = 0; i < seq; ++i) {
       for (Index j = 0; j < key_at.size(); ++j) {
         const bool other_document = documents != nullptr && key_at(j) < documents[b * seq + i];
-        if (key_at(j) > query_at(i) || other_document)
-          s(i, j) = -std::numeric_limits<double>::infinity();
+        const bool later = causal && key_at(j) > query_at(i);
+        if (later || other_document) s(i, j) = -std::numeric_limits<double>::infinity();
       }
     }
     return s;

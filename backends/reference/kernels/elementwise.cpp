@@ -48,7 +48,8 @@ void relu_backward(Operands& k) { k.out(0) = (k.in(1) > 0).select(k.in(0), 0); }
 
 void add(Operands& k) {
   const Index rows = k.dim(0);
-  k.out(0, rows) = k.in(0, rows) + k.in(1, rows);
+  k.out(0, rows) = k.in(0, rows);
+  if (k.has_in(1)) k.out(0, rows) += k.in(1, rows);
   if (k.has_in(2)) k.out(0, rows).rowwise() += k.in(2).row(0);
 }
 

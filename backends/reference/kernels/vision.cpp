@@ -6,6 +6,7 @@
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/window.hpp"
 
 namespace lockstep::reference {
 namespace {
@@ -17,7 +18,8 @@ class Window {
         batch_(k.dim(0)),
         height_(k.dim(1)),
         width_(k.dim(2)),
-        stride_(k.dim(size + 1)) {}
+        stride_(k.dim(size + 1)),
+        padding_(window_padding(kernel, stride_)) {}
 
   const Index kernel;
   Index pixels() const { return batch_ * height_ * width_; }
@@ -30,8 +32,8 @@ class Window {
     for (Index image = 0; image < batch_; ++image) {
       for (Index y = 0; y < out(height_); ++y) {
         for (Index x = 0; x < out(width_); ++x) {
-          const Index row = y * stride_ + dy - (kernel - 1) / 2;
-          const Index column = x * stride_ + dx - (kernel - 1) / 2;
+          const Index row = y * stride_ + dy - padding_;
+          const Index column = x * stride_ + dx - padding_;
           const bool inside = row >= 0 && row < height_ && column >= 0 && column < width_;
           rows.push_back(inside ? (image * height_ + row) * width_ + column : -1);
         }
@@ -48,7 +50,7 @@ class Window {
 
  private:
   Index out(Index size) const { return (size + stride_ - 1) / stride_; }
-  Index batch_, height_, width_, stride_;
+  Index batch_, height_, width_, stride_, padding_;
 };
 
 /// The listed rows of x; a row of `padding` for -1.

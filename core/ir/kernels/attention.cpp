@@ -1,4 +1,4 @@
-// Causal attention with grouped queries, and the rotary positions before it.
+// Attention with grouped queries, causal or not, and the rotary positions before it.
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -12,16 +12,19 @@ std::string_view bad_shares(const Kernel& kernel) {
   if (kv_heads < 1 || heads % kv_heads != 0) return "kv_heads does not divide heads";
   if (parts == 0 && kernel.accumulate) return "adds to what other keys gave, but has none";
   if (kernel.dims[6] < 0) return "scores are negative";
+  const std::int64_t whole = kernel.dims[7];
+  if (whole != 0 && whole != 1) return "whole is neither 0 nor 1";
+  if (whole == 1 && kernel.dims[6] > 0) return "documents are of causal attention";
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
 }  // namespace
 
 std::vector<KernelRow> rows::attention() {
-  const auto dims = words("batch seq heads kv_heads head_dim parts scores");
+  const auto dims = words("batch seq heads kv_heads head_dim parts scores whole");
   return {
-      // o = softmax(q kᵀ / sqrt(head_dim), causal) v for every head; heads / kv_heads queries share
-      // a key and a value.
+      // o = softmax(q kᵀ / sqrt(head_dim)) v for every head; heads / kv_heads queries share a key
+      // and a value. A query sees no later key, unless `whole` is 1: then it sees all keys.
       //   qkv [batch, seq, heads + 2 kv_heads, head_dim]: query heads, then keys, then values
       //   o [batch, seq, heads, head_dim]
       //   lse [batch, heads, seq]: logarithm of the sum of exp of a row's scores
@@ -40,7 +43,8 @@ std::vector<KernelRow> rows::attention() {
       // least 1; without documents it is 0.
       // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
       // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many, and
-      // as many with the keys of each other rank, where there is no diagonal.
+      // as many with the keys of each other rank, where there is no diagonal. If whole is 1, all
+      // scores of the square count.
       {.kind = K::AttentionForward,
        .name = "attention_forward",
        .dims = dims,
@@ -61,7 +65,8 @@ std::vector<KernelRow> rows::attention() {
        .out = {{"o", "batch seq heads head_dim", OperandType::Own, Effect::Accumulate},
                {"lse", "batch heads seq", Sums, Effect::Accumulate}},
        .flops =
-           "2 head_dim batch heads (!scores seq (seq (parts + !parts) + !accumulate) + 2 scores)",
+           "2 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + !accumulate !whole) +"
+           " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
@@ -98,7 +103,8 @@ std::vector<KernelRow> rows::attention() {
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
        .flops =
-           "5 head_dim batch heads (!scores seq (seq (parts + !parts) + !accumulate) + 2 scores)",
+           "5 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + !accumulate !whole) +"
+           " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the

@@ -59,13 +59,14 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"dy", "n"}, {"y", "n"}},
        .out = {{"dx", "n"}},
        .flops = "n"},
-      // y = x + resid + bias (to each row)
+      // y = x + resid + bias (to each row). A bias of as many columns as an image has elements adds
+      // the same to every image.
       {.kind = K::Add,
        .name = "add",
        .dims = words("rows cols"),
-       .in = {{"x", "rows cols"}, {"resid", "rows cols"}, {"[bias]", "cols"}},
+       .in = {{"x", "rows cols"}, {"[resid]", "rows cols"}, {"[bias]", "cols"}},
        .out = {{"y", "rows cols"}},
-       .flops = "(1 + [bias]) rows cols"},
+       .flops = "([resid] + [bias]) rows cols"},
       // y = resid + kept (x + bias) / (1 - share), where an element is kept or dropped by its row's
       // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp). Of
       // rows with a negative key nothing is dropped: y = resid + x + bias. y may alias x.

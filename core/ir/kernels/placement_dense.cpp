@@ -175,7 +175,7 @@ bool cross_entropy_parallel(const Kernel& k, AxisOperands& o) {
 /// A sum is linear: terms may be added to terms, but not to what is whole on every rank.
 bool add(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0], bias = o.in[2];
-  if (x != o.in[1]) return false;
+  if (!fits(o.in[1], x)) return false;
   if (x == Along::Partial ? bias != Along::Nothing : !fits_columns(bias, x)) return false;
   return results(k, o, {{x}});
 }

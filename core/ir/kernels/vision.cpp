@@ -4,12 +4,17 @@
 namespace lockstep {
 namespace {
 
-/// The fault of a window that cannot be centred, with (kernel - 1) / 2 positions of padding on each
-/// side.
-template <std::size_t kKernel>
-std::string_view bad_window(const Kernel& kernel) {
-  const std::int64_t size = kernel.dims[kKernel], stride = kernel.dims[kKernel + 1];
+/// The fault of a window that cannot be centred on a position (window_padding()).
+std::string_view bad_window(std::int64_t size, std::int64_t stride) {
   return stride < 1 ? "stride below 1" : size % 2 == 0 ? "even kernel" : "";
+}
+std::string_view bad_pooling(const Kernel& kernel) {
+  return bad_window(kernel.dims[4], kernel.dims[5]);
+}
+/// Windows of a convolution may also lie side by side, which takes no centre.
+std::string_view bad_convolution(const Kernel& kernel) {
+  const std::int64_t size = kernel.dims[5], stride = kernel.dims[6];
+  return size == stride && size > 0 ? "" : bad_window(size, stride);
 }
 
 }  // namespace
@@ -22,8 +27,8 @@ std::vector<KernelRow> rows::vision() {
       // y = the convolution of x with w, two-dimensional
       //   x [batch, height, width, in], w [out, kernel, kernel, in], y [batch, height', width',
       //   out]
-      // The kernel is odd and the padding is (kernel - 1) / 2, so that height' = ceil(height /
-      // stride).
+      // The kernel is odd and centred, or as large as the stride, and then there is no padding
+      // (window_padding()); height' = ceil(height / stride), and beyond the image lie zeros.
       {.kind = K::Conv2dForward,
        .name = "conv2d_forward",
        .dims = convolution,
@@ -33,7 +38,7 @@ std::vector<KernelRow> rows::vision() {
        .efficiency_as = "gemm",
        .width = "min(in, out)",
        .may_be_tf32 = true,
-       .fault = bad_window<5>},
+       .fault = bad_convolution},
       // dx = the gradient with respect to x + resid
       {.kind = K::Conv2dBackwardInput,
        .name = "conv2d_backward_input",
@@ -46,7 +51,7 @@ std::vector<KernelRow> rows::vision() {
        .efficiency_as = "gemm",
        .width = "min(in, out)",
        .may_be_tf32 = true,
-       .fault = bad_window<5>},
+       .fault = bad_convolution},
       // dw (+)= the gradient with respect to w
       {.kind = K::Conv2dBackwardWeight,
        .name = "conv2d_backward_weight",
@@ -57,7 +62,7 @@ std::vector<KernelRow> rows::vision() {
        .efficiency_as = "gemm",
        .width = "min(in, out)",
        .may_be_tf32 = true,
-       .fault = bad_window<5>},
+       .fault = bad_convolution},
       // y = the largest input of each window and channel. Images are padded as for a convolution,
       // and padding never is the largest. Flops: a comparison for each input of a window.
       {.kind = K::MaxPoolForward,
@@ -66,7 +71,7 @@ std::vector<KernelRow> rows::vision() {
        .in = {{"x", "batch height width channels"}},
        .out = {{"y", "batch height/stride width/stride channels"}},
        .flops = "batch height/stride width/stride channels kernel kernel",
-       .fault = bad_window<4>},
+       .fault = bad_pooling},
       // dx: dy goes to the first of the largest inputs of its window, row by row. Flops: the
       // largest input is found again, then dy is added to it.
       {.kind = K::MaxPoolBackward,
@@ -76,7 +81,7 @@ std::vector<KernelRow> rows::vision() {
               {"x", "batch height width channels"}},
        .out = {{"dx", "batch height width channels"}},
        .flops = "batch height/stride width/stride channels (kernel kernel + 1)",
-       .fault = bad_window<4>},
+       .fault = bad_pooling},
       // y [batch, cols] = the mean of x [batch, positions, cols] over positions
       {.kind = K::AveragePoolForward,
        .name = "average_pool_forward",

@@ -81,7 +81,7 @@ std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
 std::string_view outside_the_claim(const Scenario& s) {
   const StrategySpec& p = s.strategy;
   if (s.model.architecture == Architecture::Synthetic) return "the synthetic model";
-  if (s.model.is_vision()) return "vision models";
+  if (s.model.has_batch_norm()) return "models with batch norm";
   if (!s.model.frozen.empty()) return "frozen parameters";
   if (p.offload != Offload::None) return "offload";
   if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";

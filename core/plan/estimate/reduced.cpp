@@ -91,7 +91,7 @@ int period_of_blocks(const Scenario& layout) {
 
 Scenario one_period(const Scenario& layout) {
   Scenario s = layout;
-  if (s.model.is_vision()) return s;
+  if (s.model.has_batch_norm()) return s;
   s.model.layers = std::min<std::int64_t>(s.model.layers, period_of_blocks(layout));
   return s;
 }
@@ -101,7 +101,7 @@ void repeat_blocks(Model& model, const Scenario& layout) {
   const auto first = std::find_if(model.layers.begin(), model.layers.end(), [](const Layer& layer) {
     return layer.name.starts_with("blocks.");
   });
-  if (layout.model.is_vision() || first == model.layers.end()) return;
+  if (layout.model.has_batch_norm() || first == model.layers.end()) return;
   const auto begin = first - model.layers.begin();
   const std::vector<Layer> period(first, first + made);
   std::vector<Layer> more;

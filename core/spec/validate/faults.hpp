@@ -63,6 +63,13 @@ void validate_transformer(const Scenario& scenario, Faults& faults);
 /// Adapters, and parameters that are frozen.
 void validate_lora(const Scenario& scenario, Faults& faults);
 
+inline constexpr std::int64_t kLargestImage = 1 << 14;
+/// Sizes of an image, and its one target. Returns whether the sizes are such that others can be
+/// judged by them.
+bool validate_image_target(const Scenario& scenario, Faults& faults);
+/// The patches of a vision transformer, and what is of text alone; of others, that they have none.
+void validate_patches(const Scenario& scenario, Faults& faults);
+
 /// Sizes of a residual network, and whether its batch norm has more than one value.
 void validate_resnet(const Scenario& scenario, Faults& faults);
 

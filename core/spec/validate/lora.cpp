@@ -56,14 +56,16 @@ void validate_lora(const Scenario& s, Faults& faults) {
   if (lora.rank == 0 && lora != LoraSpec{}) {
     faults.add("lora.rank", "[lora] without a rank adds no adapters: give rank, such as 8");
   }
-  const bool transformer =
-      m.architecture == Architecture::Gpt2 || m.architecture == Architecture::Llama;
-  if (!transformer && (lora.rank != 0 || !m.frozen.empty())) {
-    faults.add(lora.rank != 0 ? "lora.rank" : "model.frozen",
-               std::string(lora.rank != 0 ? "adapters" : "frozen parameters") +
-                   " are of the gpt2 and llama architectures",
-               ErrorKind::Unsupported);
-    return;
+  const bool text = m.architecture == Architecture::Gpt2 || m.architecture == Architecture::Llama;
+  const bool freezes = text || m.architecture == Architecture::Vit;
+  if (!text && lora.rank != 0) {
+    return faults.add("lora.rank", "adapters are of the gpt2 and llama architectures",
+                      ErrorKind::Unsupported);
+  }
+  if (!freezes && !m.frozen.empty()) {
+    return faults.add("model.frozen",
+                      "frozen parameters are of the gpt2, llama and vit architectures",
+                      ErrorKind::Unsupported);
   }
   if (m.freezes() && s.strategy.vocabulary_parallel_pipeline) {
     faults.add("parallelism.vocabulary_parallel_pipeline",

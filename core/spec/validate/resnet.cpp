@@ -8,15 +8,14 @@ namespace {
 
 constexpr std::size_t kMostResnetStages = 8;
 constexpr std::int64_t kMostResnetBlocks = 1 << 12;
-constexpr std::int64_t kLargestResnetSize = 1 << 14;
+constexpr std::int64_t kLargestResnetWidth = 1 << 14;
 
 }  // namespace
 
 void validate_resnet(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   bool sizes = faults.positive("model.width", m.width);
-  sizes &= faults.positive("model.image_size", m.image_size);
-  sizes &= faults.positive("model.classes", m.classes);
+  sizes &= validate_image_target(s, faults);
   if (m.blocks.empty() || *std::min_element(m.blocks.begin(), m.blocks.end()) < 1) {
     faults.add("model.blocks", "a residual network needs stages of at least one block each");
     return;
@@ -27,18 +26,15 @@ void validate_resnet(const Scenario& s, Faults& faults) {
                                    " is not the sum of blocks, " + std::to_string(blocks));
   }
   if (m.blocks.size() > kMostResnetStages || blocks > kMostResnetBlocks ||
-      m.width > kLargestResnetSize || m.image_size > kLargestResnetSize) {
+      m.width > kLargestResnetWidth) {
     faults.add("model.blocks", "a residual network has at most " +
                                    std::to_string(kMostResnetStages) + " stages, " +
-                                   std::to_string(kMostResnetBlocks) + " blocks and a width and " +
-                                   "image size of " + std::to_string(kLargestResnetSize));
+                                   std::to_string(kMostResnetBlocks) + " blocks and a width of " +
+                                   std::to_string(kLargestResnetWidth));
     sizes = false;
   }
   faults.require(m.norm_momentum > 0 && m.norm_momentum <= 1, "model.norm_momentum",
                  "must be in (0, 1]");
-  if (s.training.seq_len != 1) {
-    faults.add("training.seq_len", "seq_len is of text; an image has one target: leave it out");
-  }
   if (!sizes || s.training.local_batch_size < 1 || s.strategy.pipeline_parallel_microbatches < 1) {
     return;
   }

@@ -15,13 +15,16 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
     if (value % tp == 0) return;
     faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) + ": " + why);
   };
-  if (m.is_vision()) {
+  if (m.is_vision() && s.strategy.enable_sequence_parallel) {
+    faults.add("parallelism.enable_sequence_parallel",
+               m.has_batch_norm() ? "images have no sequence to divide"
+                                  : "sequence parallelism is of text: dividing the patches of "
+                                    "images is not built",
+               ErrorKind::Unsupported);
+  }
+  if (m.has_batch_norm()) {
     divides("width", m.width,
             "every rank computes as many channels of a block's first convolution");
-    if (s.strategy.enable_sequence_parallel) {
-      faults.add("parallelism.enable_sequence_parallel", "images have no sequence to divide",
-                 ErrorKind::Unsupported);
-    }
     return;
   }
   divides("heads", m.heads, "every rank computes as many attention heads");
@@ -39,7 +42,7 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
             "every rank holds as many features of the shared expert");
   }
   const int microbatches = s.strategy.pipeline_parallel_microbatches;
-  if (!s.strategy.enable_sequence_parallel || microbatches < 1) return;
+  if (!s.strategy.enable_sequence_parallel || m.is_vision() || microbatches < 1) return;
   const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
   if (rows % tp != 0) {
     faults.add("parallelism.enable_sequence_parallel",

@@ -30,17 +30,17 @@ void validate_transformer(const Scenario& s, Faults& faults) {
   sizes &= faults.positive("model.kv_heads", m.kv_heads);
   sizes &= faults.positive("model.head_dim", m.head_dim);
   sizes &= faults.positive("model.ffn_hidden", m.ffn_hidden);
-  sizes &= faults.positive("model.vocab", m.vocab);
+  if (!m.is_vision()) sizes &= faults.positive("model.vocab", m.vocab);
   faults.require(m.max_seq_len >= 0, "model.max_seq_len", "must not be negative");
   faults.require(m.norm_eps >= 0, "model.norm_eps", "must not be negative");
   if (!sizes) return;
-  validate_experts(s, faults);
+  if (!m.is_vision()) validate_experts(s, faults);
   if (m.heads % m.kv_heads != 0) {
     faults.add("model.kv_heads", "kv_heads=" + std::to_string(m.kv_heads) +
                                      " does not divide heads=" + std::to_string(m.heads));
   }
   if (m.architecture == Architecture::Llama) validate_rope(m, faults);
-  if (m.architecture == Architecture::Gpt2 && m.qk_norm) {
+  if (m.is_gpt2_kind() && m.qk_norm) {
     faults.add("model.qk_norm", "norms of queries and keys are of the llama architecture");
   }
   if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {

@@ -28,7 +28,8 @@ void validate_model(const Scenario& s, Faults& faults) {
     faults.add("costs",
                "[costs] gives times to the synthetic model only; model is '" + m.name + "'");
   }
-  if (m.is_vision()) return validate_resnet(s, faults);
+  validate_patches(s, faults);
+  if (m.has_batch_norm()) return validate_resnet(s, faults);
   validate_transformer(s, faults);
 }
 
@@ -149,7 +150,7 @@ void validate_types(const Scenario& s, Faults& faults) {
   }
   check("mixed_precision_param", t.param_dtype());
   check("mixed_precision_reduce", t.reduce_dtype());
-  if (s.model.is_vision()) {
+  if (s.model.has_batch_norm()) {
     if (t.buffer_dtype() == DType::F16) {
       faults.add("training.mixed_precision_buffer",
                  "mixed_precision_buffer=float16 lacks the range that variances need; bfloat16 has "
@@ -186,7 +187,7 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                "the synthetic model has no activations: add the time of a second forward pass to "
                "costs.backward_input");
   }
-  if (spec.mode != ActivationCheckpoint::None && s.model.is_vision()) {
+  if (spec.mode != ActivationCheckpoint::None && s.model.has_batch_norm()) {
     faults.add("activation_checkpoint.mode",
                "recomputation is of transformer blocks: a second pass of a batch norm would count "
                "in its running statistics twice",
@@ -306,7 +307,7 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
   validate_expert_parallel(s, faults);
   validate_context_parallel(s, faults);
   validate_sharding(p, faults);
-  if (p.sync_batch_norm && !s.model.is_vision()) {
+  if (p.sync_batch_norm && !s.model.has_batch_norm()) {
     faults.add("parallelism.sync_batch_norm",
                "sync_batch_norm needs batch norm, which only the resnet architecture has");
   }

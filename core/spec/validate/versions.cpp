@@ -38,7 +38,7 @@ void validate_versions(const Scenario& s, Faults& faults) {
                    (context ? "the ranks of context_parallel_degree share none with zero_stage = 0"
                             : "replicate its stages (data_parallel_replicate_degree)"));
   }
-  if (s.model.is_vision()) {
+  if (s.model.has_batch_norm()) {
     faults.add("parallelism.pipeline_parallel_schedule",
                name + " with running statistics is not built", ErrorKind::Unsupported);
   }

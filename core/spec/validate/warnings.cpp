@@ -52,7 +52,7 @@ std::vector<Warning> warnings(const Scenario& s) {
   std::vector<Warning> found;
   const int ranks = s.strategy.data_parallel_degree();
   const int images = s.microbatch_size();
-  if (s.model.is_vision() && ranks > 1 && !s.strategy.sync_batch_norm && images < kFewImages) {
+  if (s.model.has_batch_norm() && ranks > 1 && !s.strategy.sync_batch_norm && images < kFewImages) {
     found.push_back(
         {"parallelism.sync_batch_norm",
          "unsynchronized batch norm: each of " + std::to_string(ranks) +

@@ -21,11 +21,17 @@ inline ModelSpec tiny_model(Architecture architecture) {
     model.small_stem = true;
     return model;
   }
+  if (architecture == Architecture::Vit) {
+    model.image_size = 12;
+    model.patch_size = 4;
+    model.classes = 10;
+  }
   model.hidden = 24;
   model.heads = 4;
   model.kv_heads = architecture == Architecture::Llama ? 2 : 4;
   model.head_dim = 6;
   model.ffn_hidden = architecture == Architecture::Llama ? 40 : 96;
+  if (model.is_vision()) return model;
   model.vocab = 61;
   model.max_seq_len = 16;
   model.tied_embeddings = architecture == Architecture::Gpt2;

@@ -162,7 +162,7 @@ TEST_CASE("no tensor of attention's graphs that grows with the square of the seq
 TEST_CASE("the graphs of convolutions compute them, with what is added", "[cuda][cudnn]") {
   for (const ConvolutionShape& s :
        {ConvolutionShape{2, 5, 6, 3, 4, 3, 1}, ConvolutionShape{1, 8, 7, 2, 3, 7, 2},
-        ConvolutionShape{2, 5, 5, 3, 2, 1, 2}}) {
+        ConvolutionShape{2, 5, 5, 3, 2, 1, 2}, ConvolutionShape{2, 8, 4, 3, 5, 4, 4}}) {
     INFO(s.batch << " " << s.height << "x" << s.width << " window " << s.window << " stride "
                  << s.stride);
     const std::int64_t rows = (s.height + s.stride - 1) / s.stride,
@@ -172,7 +172,7 @@ TEST_CASE("the graphs of convolutions compute them, with what is added", "[cuda]
     const auto dy = random_values(s.batch * rows * columns * s.out, 3);
     // By its definition, channels last.
     std::vector<double> y(dy.size(), 0), dx(x.size(), 0), dw(w.size(), 0);
-    const std::int64_t pad = (s.window - 1) / 2;
+    const std::int64_t pad = s.window == s.stride ? 0 : (s.window - 1) / 2;
     for (std::int64_t b = 0; b < s.batch; ++b) {
       for (std::int64_t row = 0; row < rows; ++row) {
         for (std::int64_t column = 0; column < columns; ++column) {
@@ -227,6 +227,9 @@ TEST_CASE("what cuDNN is not given has no graph", "[cuda][cudnn]") {
   CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 12})));     // not a multiple of 8
   CHECK(none(attention(K::AttentionBackward, {1, 8, 4, 4, 264})));   // too long
   CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 64, 2})));  // keys of other ranks
+  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 64, 0, 1})));   // not causal
+  CHECK(none(attention(K::AttentionBackward, {1, 8, 4, 4, 64, 0, 1})));  // likewise
+  CHECK(none(convolution(K::Conv2dForward, {1, 8, 9, 4, 4, 4, 4}, false)));  // beyond the image
   Kernel single = attention(K::AttentionForward, {1, 8, 4, 4, 64});
   single.dtype = DType::F32;
   CHECK(none(single));

@@ -8,6 +8,7 @@ namespace lockstep::test {
 struct AttentionShape {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t parts = 0;
+  std::int64_t whole = 0;
 };
 
 inline Operand operand(int formal, DType type) {
@@ -18,7 +19,7 @@ inline Kernel attention(KernelKind kind, const AttentionShape& s) {
   Kernel kernel;
   kernel.kind = kind;
   kernel.dtype = DType::BF16;
-  kernel.dims = {s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.parts};
+  kernel.dims = {s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.parts, 0, s.whole};
   if (kind == KernelKind::AttentionForward) {
     kernel.in = {operand(0, DType::BF16)};
     kernel.out = {operand(1, DType::BF16), operand(2, DType::F32)};

@@ -401,4 +401,44 @@ TEST_CASE("joined columns are those of the one tensor, then of the other",
   CHECK(parted[1] == z);
 }
 
+TEST_CASE("attention that is not causal sees all keys, and its gradients are slopes",
+          "[backends][reference]") {
+  // By hand, of two tokens: the first sees the second as well.
+  const Values qkv = {0.3, 0.7, 5, -1, 2, 9};
+  const double second = 1 / (1 + std::exp(0.3 * 0.7 - 0.3 * 2));
+  CHECK(run({K::AttentionForward, {1, 2, 1, 1, 1, 0, 0, 1}, {qkv}})[0][0] ==
+        Approx(5 * (1 - second) + 9 * second).epsilon(1e-14));
+  const Values dy = random(2 * 6 * 4 * 3);
+  const Call own{K::AttentionForward, {2, 6, 4, 2, 3, 0, 0, 1}, {random(2 * 6 * 8 * 3, 2)}};
+  const auto kept = run(own);
+  check_input(own, 0, dy,
+              run({K::AttentionBackward, own.dims, {own.in[0], kept[0], kept[1], dy}})[0]);
+  const Call all{K::AttentionForward,
+                 {2, 6, 4, 2, 3, 2, 0, 1},
+                 {random(2 * 6 * 8 * 3, 2), random(2 * 2 * 6 * 4 * 3, 2), {3, 6, 0, 9, 3, 6}}};
+  const auto saved = run(all);
+  const auto back = run(
+      {K::AttentionBackward, all.dims, {all.in[0], saved[0], saved[1], dy, all.in[1], all.in[2]}});
+  check_input(all, 0, dy, back[0]);
+  check_input(all, 1, dy, back[1]);
+}
+
+TEST_CASE("windows that lie side by side have no padding, and their gradients are slopes",
+          "[backends][reference]") {
+  // One image of 4 x 2, windows of 2 x 2: each result is the sum of one half of the image.
+  CHECK(run({K::Conv2dForward, {1, 4, 2, 1, 1, 2, 2}, {{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 1}}})[0] ==
+        Values{10, 26});
+  const std::vector<std::int64_t> conv = {2, 8, 4, 3, 2, 4, 4};
+  const Values dy = random(2 * 2 * 1 * 2);
+  const Call forward{K::Conv2dForward, conv, {random(2 * 8 * 4 * 3), random(2 * 16 * 3)}};
+  check_input(forward, 0, dy, run({K::Conv2dBackwardInput, conv, {dy, forward.in[1]}})[0]);
+  check_input(forward, 1, dy, run({K::Conv2dBackwardWeight, conv, {dy, forward.in[0]}})[0]);
+}
+
+TEST_CASE("a sum of one operand is a copy, with the same bias for every row",
+          "[backends][reference]") {
+  CHECK(run({K::Add, {2, 2}, {{1, 2, 3, 4}, {}, {10, 20}}})[0] == Values{11, 22, 13, 24});
+  CHECK(run({K::Add, {2, 2}, {{1, 2, 3, 4}}})[0] == Values{1, 2, 3, 4});
+}
+
 }  // namespace lockstep::reference

@@ -1,8 +1,11 @@
 // Compares the counts of the rows with oracles: loops over what a definition touches, and
 // definitions that are run with numbers which count arithmetic.
+#include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 
+#include "core/base/window.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/ir/kernels/make_kernel.hpp"
 
@@ -143,6 +146,43 @@ TEST_CASE("activations and sums count what their definitions do to an element", 
   CHECK(work(add).flops.v == operations_of([&] { return x + half + one; }));
   add.in[2] = {};
   CHECK(work(add).flops.v == operations_of([&] { return x + half; }));
+  add.in[1] = {};
+  CHECK(work(add).flops.v == 0);  // a copy
+}
+
+TEST_CASE("attention that is not causal counts the square of scores", "[core][ir]") {
+  // 2 sequences of 7 tokens, 6 heads of 4 elements: 2 products of 4 multiply-adds for each score.
+  const auto flops = [](KernelKind kind, std::int64_t parts, std::int64_t whole) {
+    return work(make_kernel(kind, {2, 7, 6, 3, 4, parts, 0, whole})).flops.v;
+  };
+  const double square = 2 * 6 * 7 * 7, triangle = 2 * 6 * 7 * 8 / 2.;
+  for (const auto& [kind, of_score] : {std::pair(KernelKind::AttentionForward, 4 * 4.),
+                                       std::pair(KernelKind::AttentionBackward, 10 * 4.)}) {
+    CHECK(flops(kind, 0, 0) == of_score * triangle);
+    CHECK(flops(kind, 0, 1) == of_score * square);
+    CHECK(flops(kind, 2, 1) == of_score * 2 * square);  // with the keys of another rank, too
+  }
+  const auto fault = [](const std::array<std::int64_t, kMaxDims>& dims) {
+    return info(KernelKind::AttentionForward).fault(make_kernel(KernelKind::AttentionForward, dims));
+  };
+  CHECK(fault({2, 8, 6, 3, 4, 2, 0, 1}).empty());
+  CHECK(fault({2, 8, 6, 3, 4, 0, 0, 2}) == "whole is neither 0 nor 1");
+  CHECK(fault({2, 8, 6, 3, 4, 0, 5, 1}) == "documents are of causal attention");
+}
+
+TEST_CASE("windows of a convolution have a centre, or lie side by side", "[core][ir]") {
+  const auto fault = [](std::int64_t kernel, std::int64_t stride) {
+    return info(KernelKind::Conv2dForward)
+        .fault(make_kernel(KernelKind::Conv2dForward, {1, 8, 8, 3, 5, kernel, stride}));
+  };
+  CHECK(fault(3, 2).empty());
+  CHECK(fault(4, 4).empty());
+  CHECK(fault(4, 2) == "even kernel");
+  CHECK(fault(3, 0) == "stride below 1");
+  CHECK(fault(0, 0) == "stride below 1");
+  CHECK(window_padding(7, 2) == 3);
+  CHECK(window_padding(4, 4) == 0);
+  CHECK(window_padding(1, 1) == 0);
 }
 
 TEST_CASE("regrouping moves every column but those it skips, once each way", "[core][ir]") {

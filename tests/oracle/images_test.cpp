@@ -1,5 +1,5 @@
-// Compares residual networks on the CPU with an independent PyTorch model: same weights, same
-// images, same losses and running statistics. The tests are skipped, with the reason, if no Python
+// Compares residual networks and vision transformers on the CPU with independent PyTorch models:
+// same weights, same images, same losses and running statistics. The tests are skipped, with the reason, if no Python
 // with PyTorch is found.
 #include <cmath>
 #include <fstream>
@@ -25,23 +25,16 @@ namespace {
 
 constexpr int kSteps = 4;
 
-Scenario scenario_of(bool bottleneck, bool small_stem, OptimizerKind optimizer, DType dtype) {
+/// Four steps of a model on one rank, each in two passes of four images.
+Scenario scenario_of(OptimizerKind optimizer, DType dtype) {
   Scenario s;
-  ModelSpec& m = s.model;
-  m.name = "oracle";
-  m.architecture = Architecture::Resnet;
-  m.blocks = {1, 2};
-  m.layers = 3;
-  m.bottleneck = bottleneck;
-  m.small_stem = small_stem;
-  m.width = 6;
-  m.image_size = small_stem ? 13 : 29;  // odd: strides leave a rest
-  m.classes = 7;
+  s.model.name = "oracle";
+  s.model.classes = 7;
   s.cluster.name = "one rank";
   s.cluster.device.memory = Bytes{std::int64_t{1} << 30};
   s.training.seq_len = 1;
   s.training.local_batch_size = 4;
-  s.training.global_batch_size = 8;  // two passes, each with statistics of its own
+  s.training.global_batch_size = 8;  // batch norm has statistics of each pass
   s.training.steps = kSteps;
   s.training.dtype = dtype;
   s.optimizer.name = optimizer;
@@ -50,9 +43,43 @@ Scenario scenario_of(bool bottleneck, bool small_stem, OptimizerKind optimizer, 
   return s;
 }
 
+Scenario resnet(bool bottleneck, bool small_stem, OptimizerKind optimizer, DType dtype) {
+  Scenario s = scenario_of(optimizer, dtype);
+  ModelSpec& m = s.model;
+  m.architecture = Architecture::Resnet;
+  m.blocks = {1, 2};
+  m.layers = 3;
+  m.bottleneck = bottleneck;
+  m.small_stem = small_stem;
+  m.width = 6;
+  m.image_size = small_stem ? 13 : 29;  // odd: strides leave a rest
+  return s;
+}
+
+Scenario vision_transformer(OptimizerKind optimizer, DType dtype) {
+  Scenario s = scenario_of(optimizer, dtype);
+  ModelSpec& m = s.model;
+  m.architecture = Architecture::Vit;
+  m.layers = 3;
+  m.hidden = 24;
+  m.heads = m.kv_heads = 3;
+  m.head_dim = 8;
+  m.ffn_hidden = 40;
+  m.image_size = 20;
+  m.patch_size = 4;
+  m.norm_eps = 1e-6;
+  return s;
+}
+
 void write_job(const Scenario& s, const Samples& samples, const TemporaryFolder& folder) {
   const ModelSpec& m = s.model;
   const nlohmann::json job = {
+      {"layers", m.layers},
+      {"hidden", m.hidden},
+      {"heads", m.heads},
+      {"ffn_hidden", m.ffn_hidden},
+      {"patch_size", m.patch_size},
+      {"classes", m.classes},
       {"blocks", m.blocks},
       {"bottleneck", m.bottleneck},
       {"small_stem", m.small_stem},
@@ -100,7 +127,8 @@ OracleRun run_oracle(const Scenario& s, const Samples& samples, const TrainingSt
   std::filesystem::rename(folder.path / "step-0/model.safetensors",
                           folder.path / "model.safetensors");
   const Outcome outcome =
-      run_command(find_python() + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/resnet_oracle.py '" +
+      run_command(find_python() + " -B " LOCKSTEP_SOURCE_DIR "/tests/oracle/" +
+                  (s.model.has_batch_norm() ? "resnet" : "vit") + "_oracle.py '" +
                   folder.path.string() + "' 2>&1");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
@@ -132,7 +160,8 @@ void compare(const Scenario& s, double tolerance) {
     std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
     return;
   }
-  INFO("bottleneck " << s.model.bottleneck << " small_stem " << s.model.small_stem);
+  INFO("patch_size " << s.model.patch_size << " bottleneck " << s.model.bottleneck << " small_stem "
+                     << s.model.small_stem);
   for (const Fault& fault : validate(s)) FAIL(fault.error.message);
   const Result<Program> program = lower(s);
   if (!program) FAIL(to_string(program.error()));
@@ -152,7 +181,7 @@ void compare(const Scenario& s, double tolerance) {
     CHECK(std::abs(ours->trace.steps[i].grad_norm - theirs.steps[i].grad_norm) <=
           10 * tolerance * theirs.steps[i].grad_norm);
   }
-  CHECK(theirs.kept.size() > 6);
+  CHECK((theirs.kept.size() > 6) == s.model.has_batch_norm());
   for (const auto& [name, squares] : theirs.kept) {
     INFO(name);
     REQUIRE(ours->state.tensors.contains(name));
@@ -166,20 +195,31 @@ void compare(const Scenario& s, double tolerance) {
 
 TEST_CASE("losses, norms and running statistics of residual networks equal PyTorch's in float64",
           "[oracle]") {
-  compare(scenario_of(false, true, OptimizerKind::Sgd, DType::F64), 1e-11);
-  compare(scenario_of(true, true, OptimizerKind::AdamW, DType::F64), 1e-11);
-  compare(scenario_of(true, false, OptimizerKind::Sgd, DType::F64), 1e-11);
+  compare(resnet(false, true, OptimizerKind::Sgd, DType::F64), 1e-11);
+  compare(resnet(true, true, OptimizerKind::AdamW, DType::F64), 1e-11);
+  compare(resnet(true, false, OptimizerKind::Sgd, DType::F64), 1e-11);
 }
 
 TEST_CASE("a residual network's first losses equal PyTorch's within 1e-5 in float32", "[oracle]") {
-  compare(scenario_of(true, false, OptimizerKind::Sgd, DType::F32), 1e-5);
+  compare(resnet(true, false, OptimizerKind::Sgd, DType::F32), 1e-5);
 }
 
 TEST_CASE("in bfloat16 with float32 statistics a residual network stays within 5e-3 of PyTorch's",
           "[oracle]") {
   for (const bool bottleneck : {false, true}) {
-    Scenario s = scenario_of(bottleneck, false, OptimizerKind::Sgd, DType::F32);
+    Scenario s = resnet(bottleneck, false, OptimizerKind::Sgd, DType::F32);
     s.training.mixed_precision_param = PartDType::BF16;
     compare(s, 5e-3);
   }
+}
+
+TEST_CASE("losses and norms of vision transformers equal those of PyTorch's encoder in float64",
+          "[oracle]") {
+  compare(vision_transformer(OptimizerKind::Sgd, DType::F64), 1e-11);
+  compare(vision_transformer(OptimizerKind::AdamW, DType::F64), 1e-11);
+}
+
+TEST_CASE("a vision transformer's first losses equal PyTorch's within 1e-5 in float32",
+          "[oracle]") {
+  compare(vision_transformer(OptimizerKind::AdamW, DType::F32), 1e-5);
 }
