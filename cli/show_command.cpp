@@ -74,6 +74,18 @@ std::string model_text(const Scenario& scenario, const Program& program) {
                 "vocabulary {}\n",
                 spec.name, spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim,
                 spec.ffn_hidden, spec.vocab);
+  if (spec.is_latent()) {
+    const LatentSpec& latent = spec.latent;
+    text += fmt::format(
+        "latent attention: keys and values of {} columns, queries of {}; heads of {} + {} rotated, "
+        "values of {}\n",
+        latent.kv_lora_rank, latent.q_lora_rank > 0 ? latent.q_lora_rank : spec.hidden,
+        latent.qk_nope_head_dim, latent.qk_rope_head_dim, latent.v_head_dim);
+  }
+  if (spec.dense_layers > 0) {
+    text += fmt::format("{} dense blocks before those with experts, feed-forward {}\n",
+                        spec.dense_layers, spec.dense_width());
+  }
   if (spec.experts > 0) {
     text += fmt::format(
         "{} experts in {}, {} per token, with room for {} of {} tokens: {} active parameters\n",

@@ -33,8 +33,8 @@ using KernelFunction = void (*)(const KernelArgs&);
 /// implemented.
 struct KernelTable {
   const char* isa = "";
-  KernelFunction f32[64] = {};
-  KernelFunction f64[64] = {};
+  KernelFunction f32[96] = {};
+  KernelFunction f64[96] = {};
   /// c[m,n] = beta * c + op(a)[m,k] op(b)[k,n] on the calling thread; beta is 0 or 1.
   void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                    std::int64_t lda, const float* b, std::int64_t ldb, int beta, float* c,

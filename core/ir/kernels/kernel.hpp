@@ -44,6 +44,8 @@ enum class KernelKind : std::uint8_t {
   Regroup,
   JoinColumns,
   PartColumns,
+  JoinLatent,
+  PartLatent,
   Fill,
   Sum,
   NormSquared,
