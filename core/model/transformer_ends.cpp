@@ -155,7 +155,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
   } else {
     h = f.tensor(own * c, "h");
-    norm.emplace(f, spec, shape.dtype, own, p, "norm", x, h);
+    norm.emplace(f, spec, shape.dtype, own, spec.hidden, p, "norm", x, h);
   }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);

@@ -152,17 +152,17 @@ const std::vector<ModelSpec>& model_presets() {
       mixtral("mixtral-tiny", {4, 64, 4, 2, 96, 256, 128}, 4),
       mixtral("mixtral-8x7b", {32, 4096, 32, 8, 14336, 32000, 32768, 1e6}, 8),
       mla_tiny(),
-      deepseek("deepseek-v2-lite", {27, 2048, 16, 0, 10944, 1, 64, 6, 1408, 2, 102400,
-                                    RouterScore::Softmax,
-                                    "norm_topk_prob = false, rope scaling of type 'yarn'"}),
+      deepseek("deepseek-v2-lite",
+               {27, 2048, 16, 0, 10944, 1, 64, 6, 1408, 2, 102400, RouterScore::Softmax,
+                "rope scaling of type 'yarn', norm_topk_prob = false"}),
       deepseek("deepseek-v2",
                {60, 5120, 128, 1536, 12288, 1, 160, 6, 1536, 2, 102400, RouterScore::Softmax,
-                "norm_topk_prob = false, routed_scaling_factor = 16.0, a choice of experts by "
-                "groups (n_group = 8), rope scaling of type 'yarn'"}),
+                "rope scaling of type 'yarn', norm_topk_prob = false, routed_scaling_factor = "
+                "16.0, a choice of experts by groups (n_group = 8)"}),
       deepseek("deepseek-v3",
                {61, 7168, 128, 1536, 18432, 3, 256, 8, 2048, 1, 129280, RouterScore::Sigmoid,
-                "routed_scaling_factor = 2.5, a choice of experts by groups (n_group = 8), rope "
-                "scaling of type 'yarn'"}),
+                "rope scaling of type 'yarn', routed_scaling_factor = 2.5, a choice of experts by "
+                "groups (n_group = 8)"}),
       resnet("resnet-18", {2, 2, 2, 2}, false),
       resnet("resnet-34", {3, 4, 6, 3}, false),
       resnet("resnet-50", {3, 4, 6, 3}, true),

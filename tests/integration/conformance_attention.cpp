@@ -146,4 +146,20 @@ void ConformanceCases::columns(std::int64_t rows, std::int64_t a, std::int64_t b
   add({.kind = K::PartColumns, .dims = {rows, a, b}, .in = {random(rows * (a + b))}});
 }
 
+void ConformanceCases::latent(std::int64_t rows, std::int64_t heads, std::int64_t nope,
+                              std::int64_t rope, std::int64_t value) {
+  const std::int64_t head = nope + rope;
+  const std::vector<std::int64_t> dims = {rows, heads, nope, rope, value};
+  add({.kind = K::JoinLatent,
+       .dims = dims,
+       .in = {wave(rows * heads * head, 1.0), wave(rows * heads * (nope + value), 0.7),
+              wave(rows * rope, 0.4)}});
+  add({.kind = K::PartLatent, .dims = dims, .in = {wave(rows * 3 * heads * head, 1.0)}});
+  add({.kind = K::Rope,
+       .dims = {1, rows, 2 * heads, rope, 3 * heads, 0, nope},
+       .scalars = {10000.0},
+       .in = {wave(rows * 3 * heads * head, 1.0)},
+       .aliases = {0}});
+}
+
 }  // namespace lockstep::test

@@ -61,6 +61,9 @@ class ConformanceCases {
   void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b,
                std::int64_t skip = 0);
   void columns(std::int64_t rows, std::int64_t a, std::int64_t b);
+  /// The parts of latent attention, and the rotation of the `rope` last elements of its heads.
+  void latent(std::int64_t rows, std::int64_t heads, std::int64_t nope, std::int64_t rope,
+              std::int64_t value);
 
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
@@ -78,7 +81,7 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above but columns() once, with small random sizes, also odd ones.
+  /// Calls every function above but columns() and latent() once, with small random sizes, also odd ones.
   void random_shapes();
 
  private:

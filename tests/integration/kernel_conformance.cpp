@@ -132,6 +132,10 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.adamw_8bit(101, 4);
   cases.adamw_8bit(2048, 1000);
   for (const std::int64_t n : {1, 7, 1000}) cases.scale(n);
+  cases.latent(1, 1, 1, 2, 1);
+  cases.latent(7, 3, 5, 2, 4);
+  cases.latent(40, 4, 16, 8, 24);
+  cases.latent(9, 2, 32, 16, 32);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);
@@ -150,6 +154,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.embedding(4096, 768, 1024, 8192);
   cases.rope(2, 2048, 16, 128, 32);
   cases.regroup(4096, 8, 512, 128);
+  cases.latent(4096, 16, 128, 64, 128);
   return cases.take();
 }
 

@@ -81,6 +81,11 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
+/// Keys that the GPT-2 kind has not.
+bool is_of_llama(const std::string& key) {
+  return key.starts_with("model.qk_") || key.ends_with("_lora_rank") || key == "model.v_head_dim";
+}
+
 std::string trim(const std::string& text) {
   const auto first = text.find_first_not_of(' ');
   if (first == std::string::npos) return "";
@@ -95,7 +100,13 @@ const std::map<std::string, std::string>& long_words() {
       {"packed",
        " training.reset_attention_mask=true training.eod_mask_loss=true training.eod_token=7"
        " training.mean_document_length=3"},
-      {"repositioned", " training.reset_position_ids=true"}};
+      {"repositioned", " training.reset_position_ids=true"},
+      {"latent",
+       " model.kv_heads=4 model.kv_lora_rank=10 model.q_lora_rank=14 model.qk_nope_head_dim=4"
+       " model.qk_rope_head_dim=4 model.v_head_dim=6"},
+      {"latent-keys",
+       " model.kv_heads=4 model.kv_lora_rank=10 model.qk_nope_head_dim=6 model.qk_rope_head_dim=2"
+       " model.v_head_dim=8"}};
   return words;
 }
 
@@ -218,7 +229,7 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
     std::string key = word.substr(0, equals);
     const std::string value = word.substr(equals + 1);
     if (key == "accumulation" || key == "batch") continue;
-    if (key == "model.qk_norm" && architecture == Architecture::Gpt2) continue;  // it has none
+    if (architecture == Architecture::Gpt2 && is_of_llama(key)) continue;  // it has none
     const auto full = short_names().find(key);
     if (full != short_names().end()) key = full->second;
     if (key.find('.') == std::string::npos) key = "parallelism." + key;
