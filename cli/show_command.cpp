@@ -56,9 +56,8 @@ std::string schedule_text(const Program& program, std::optional<Rank> rank) {
 
 /// The sizes of a model, on a line.
 std::string sizes_text(const ModelSpec& spec) {
-  const std::string images =
-      fmt::format("images of {} x {} x 3, {} classes", spec.image_size, spec.image_size,
-                  spec.classes);
+  const std::string images = fmt::format("images of {} x {} x 3, {} classes", spec.image_size,
+                                         spec.image_size, spec.classes);
   if (spec.has_batch_norm()) {
     return fmt::format("{}: {} {} blocks, width {}, {}\n", spec.name, spec.layers,
                        spec.bottleneck ? "bottleneck" : "basic", spec.width, images);
@@ -66,9 +65,9 @@ std::string sizes_text(const ModelSpec& spec) {
   return fmt::format(
       "{}: {} layers, hidden {}, {} heads ({} key/value) of {}, feed-forward {}, {}\n", spec.name,
       spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim, spec.ffn_hidden,
-      spec.is_vision() ? fmt::format("patches of {} x {}, {}", spec.patch_size, spec.patch_size,
-                                     images)
-                       : fmt::format("vocabulary {}", spec.vocab));
+      spec.is_vision()
+          ? fmt::format("patches of {} x {}, {}", spec.patch_size, spec.patch_size, images)
+          : fmt::format("vocabulary {}", spec.vocab));
 }
 
 std::string model_text(const Scenario& scenario, const Program& program) {
@@ -82,6 +81,18 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   const Model model = layers_of(scenario);
   const double forward = model.forward_flops().v / static_cast<double>(shape.seq);
   std::string text = sizes_text(spec);
+  if (spec.is_latent()) {
+    const LatentSpec& latent = spec.latent;
+    text += fmt::format(
+        "latent attention: keys and values of {} columns, queries of {}; heads of {} + {} rotated, "
+        "values of {}\n",
+        latent.kv_lora_rank, latent.q_lora_rank > 0 ? latent.q_lora_rank : spec.hidden,
+        latent.qk_nope_head_dim, latent.qk_rope_head_dim, latent.v_head_dim);
+  }
+  if (spec.dense_layers > 0) {
+    text += fmt::format("{} dense blocks before those with experts, feed-forward {}\n",
+                        spec.dense_layers, spec.dense_width());
+  }
   if (spec.experts > 0) {
     text += fmt::format(
         "{} experts in {}, {} per token, with room for {} of {} tokens: {} active parameters\n",

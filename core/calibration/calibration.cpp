@@ -65,6 +65,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Dropout, {tokens, width}, {0.1, 0}, 1},
       {K::Scale, {tokens * width}, {0.5}},
       {K::Regroup, {tokens, heads, head_dim, head_dim, head_dim, 0}},
+      {K::JoinLatent, {tokens, heads, head_dim, narrow, head_dim}},
+      {K::PartLatent, {tokens, heads, head_dim, narrow, head_dim}},
       {K::JoinColumns, {tokens, width, 2 * head_dim}},
       {K::PartColumns, {tokens, width, 2 * head_dim}},
       {K::Fill, {12 * width * width}, {0.0}},

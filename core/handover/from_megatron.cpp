@@ -35,7 +35,8 @@ class MegatronReader : MegatronAccount {
            {"group-query-attention", "swiglu", "normalization", "position-embedding-type",
             "disable-bias-linear", "use-rope-scaling", "rotary-percent",
             "use-rotary-position-embeddings", "padded-vocab-size", "attention-dropout",
-            "hidden-dropout", "make-vocab-size-divisible-by", "moe-ffn-hidden-size"}) {
+            "hidden-dropout", "make-vocab-size-divisible-by", "moe-ffn-hidden-size",
+            "multi-latent-attention", "rope-type"}) {
         know(name);
       }
       return {};
@@ -69,11 +70,16 @@ class MegatronReader : MegatronAccount {
     take("model.layers", 0);
     const std::int64_t hidden = take("model.hidden", 0);
     const std::int64_t heads = take("model.heads", 1);
-    take("model.head_dim", hidden / std::max<std::int64_t>(heads, 1));
+    const bool latent = flag("multi-latent-attention");
     const bool grouped = flag("group-query-attention");
     const std::int64_t groups = integer("num-query-groups", 1);
-    plan_.set("model.kv_heads", grouped ? groups : heads,
-              grouped ? from("group-query-attention") : "");
+    if (latent) {
+      read_latent_attention();
+    } else {
+      take("model.head_dim", hidden / std::max<std::int64_t>(heads, 1));
+      plan_.set("model.kv_heads", grouped ? groups : heads,
+                grouped ? from("group-query-attention") : "");
+    }
     // --ffn-hidden-size: 4 × hidden, or with SwiGLU 2/3 of it, down to a multiple of 64.
     take("model.ffn_hidden", swiglu ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden);
     take("model.max_seq_len", 0);
@@ -85,7 +91,7 @@ class MegatronReader : MegatronAccount {
     if (llama) {
       take_real("model.rope_theta", 10000);
       plan_.flag("model.qkv_bias", flag("add-qkv-bias"));
-      plan_.flag("model.qk_norm", flag("qk-layernorm"));
+      if (!latent) plan_.flag("model.qk_norm", flag("qk-layernorm"));
       if (flag("use-rope-scaling")) {
         take_real("model.rope_factor", 8);
         plan_.set("model.rope_original_length", 8192, from("use-rope-scaling"));
@@ -106,6 +112,86 @@ class MegatronReader : MegatronAccount {
                  ": attention's probabilities have no dropout here");
     }
     return {};
+  }
+
+  /// Sizes that are not given are those of its arguments' defaults.
+  void read_latent_attention() {
+    take("model.kv_lora_rank", 32);
+    if (given("q-lora-rank")) take("model.q_lora_rank", 0);
+    take("model.qk_nope_head_dim", 128);
+    take("model.qk_rope_head_dim", 64);
+    take("model.v_head_dim", 128);
+    know("kv-channels");  // latent attention has sizes of its own
+    if (!flag("qk-layernorm")) {
+      plan_.lose("latent attention without --qk-layernorm: here its narrow rows have norms");
+    }
+    if (word("rope-type") != "rope") {
+      plan_.lose(
+          "rotary positions of YaRN, which latent attention has without --rope-type rope: they are "
+          "not slowed down here");
+    }
+  }
+
+  /// Blocks with experts, of a list in Python such as "([0]*3+[1]*58)"; empty if it is none.
+  static std::vector<bool> blocks_of(const std::string& text) {
+    std::vector<bool> blocks;
+    std::string::size_type at = 0;
+    while ((at = text.find('[', at)) != std::string::npos) {
+      const auto end = text.find(']', at);
+      if (end == std::string::npos) return {};
+      std::vector<bool> part;
+      for (const char c : text.substr(at + 1, end - at - 1)) {
+        if (c == '0' || c == '1') part.push_back(c == '1');
+      }
+      at = end + 1;
+      std::int64_t times = 1;
+      if (at < text.size() && text[at] == '*') {
+        times = std::strtoll(text.c_str() + at + 1, nullptr, 10);
+      }
+      constexpr std::size_t kMost = 1 << 14;
+      for (std::int64_t i = 0; i < times && blocks.size() < kMost; ++i) {
+        blocks.insert(blocks.end(), part.begin(), part.end());
+      }
+    }
+    return blocks;
+  }
+
+  /// --moe-layer-freq is a number of blocks, or a list of zeros and ones.
+  void read_blocks_with_experts() {
+    if (!given("moe-layer-freq")) return;
+    const std::vector<bool> blocks = blocks_of(words("moe-layer-freq"));
+    if (blocks.empty()) {
+      take("model.expert_period", 1);
+      return;
+    }
+    know("moe-layer-freq");
+    ModelSpec m;
+    m.experts = 1;
+    const auto layers = static_cast<std::int64_t>(blocks.size());
+    const auto is_that = [&] {
+      for (std::int64_t i = 0; i < layers; ++i) {
+        if (m.has_experts(i) != blocks[static_cast<std::size_t>(i)]) return false;
+      }
+      return true;
+    };
+    const auto first = std::find(blocks.begin(), blocks.end(), true);
+    for (m.expert_period = 1; m.expert_period <= layers; ++m.expert_period) {
+      m.dense_layers = first - blocks.begin();
+      if (!is_that()) continue;
+      m.dense_layers = is_periodic(blocks, m.expert_period) ? 0 : m.dense_layers;
+      plan_.set("model.expert_period", m.expert_period, from("moe-layer-freq"));
+      plan_.set("model.dense_layers", m.dense_layers, from("moe-layer-freq"));
+      return;
+    }
+    plan_.lose(from("moe-layer-freq") +
+               ": after the first blocks, every so many have experts here, or all of them");
+  }
+  /// Whether the last of every `period` blocks is set, from the first on.
+  static bool is_periodic(const std::vector<bool>& blocks, std::int64_t period) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i] != ((static_cast<std::int64_t>(i) + 1) % period == 0)) return false;
+    }
+    return true;
   }
 
   void read_vocabulary() {
@@ -132,7 +218,7 @@ class MegatronReader : MegatronAccount {
     if (!given("num-experts")) return;
     take("model.experts", 0);
     take("model.experts_per_token", 2);
-    if (given("moe-layer-freq")) take("model.expert_period", 1);
+    read_blocks_with_experts();
     if (given("moe-shared-expert-intermediate-size")) {
       take("model.shared_expert_hidden", 0);
       if (flag("moe-shared-expert-gate")) {
@@ -148,6 +234,9 @@ class MegatronReader : MegatronAccount {
     if (has_loss) take_real("model.router_aux_loss_coef", 0);
     if (const auto width = number("moe-ffn-hidden-size")) {
       plan_.set("model.ffn_hidden", whole_number(*width), from("moe-ffn-hidden-size"));
+      if (plan_.has("model.dense_layers") && given("ffn-hidden-size")) {
+        plan_.set("model.dense_ffn_hidden", integer("ffn-hidden-size", 0), from("ffn-hidden-size"));
+      }
     }
   }
 

@@ -25,13 +25,45 @@ class Arguments {
   std::string text_;
 };
 
+/// Its norms are those of --qk-layernorm, and without --rope-type positions would be YaRN's.
+void say_latent_attention(const ModelSpec& m, Arguments& a) {
+  const LatentSpec& latent = m.latent;
+  a.flag("multi-latent-attention");
+  if (latent.q_lora_rank > 0) a.set(named("model.q_lora_rank"), latent.q_lora_rank);
+  a.set(named("model.kv_lora_rank"), latent.kv_lora_rank);
+  a.set(named("model.qk_nope_head_dim"), latent.qk_nope_head_dim);
+  a.set(named("model.qk_rope_head_dim"), latent.qk_rope_head_dim);
+  a.set(named("model.v_head_dim"), latent.v_head_dim);
+  a.flag(named("model.qk_norm"));
+  a.set("rope-type", "rope");
+}
+
+/// Which blocks have experts: every so many, or a list in Python.
+void say_blocks_with_experts(const ModelSpec& m, Arguments& a) {
+  if (m.dense_layers == 0) return a.set(named("model.expert_period"), m.expert_period);
+  std::string list = "([0]*" + std::to_string(m.dense_layers) + "+[1]*" +
+                     std::to_string(m.layers - m.dense_layers) + ")";
+  if (m.expert_period > 1) {
+    list.clear();
+    for (std::int64_t i = 0; i < m.layers; ++i) {
+      list += (i == 0 ? "[" : ",") + std::string(m.has_experts(i) ? "1" : "0");
+    }
+    list += "]";
+  }
+  a.set(named("model.expert_period"), list);
+}
+
 void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid) {
   const ModelSpec& m = s.model;
   a.set(named("model.layers"), m.layers);
   a.set(named("model.hidden"), m.hidden);
-  a.set(named("model.ffn_hidden"), m.ffn_hidden);
+  a.set(named("model.ffn_hidden"), m.dense_width());
   a.set(named("model.heads"), m.heads);
-  a.set(named("model.head_dim"), m.head_dim);
+  if (m.is_latent()) {
+    say_latent_attention(m, a);
+  } else {
+    a.set(named("model.head_dim"), m.head_dim);
+  }
   if (m.kv_heads != m.heads) {
     a.flag("group-query-attention");
     a.set(named("model.kv_heads"), m.kv_heads);
@@ -68,7 +100,8 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   if (m.experts == 0) return;
   a.set(named("model.experts"), m.experts);
   a.set(named("model.experts_per_token"), m.experts_per_token);
-  a.set(named("model.expert_period"), m.expert_period);
+  say_blocks_with_experts(m, a);
+  if (m.dense_width() != m.ffn_hidden) a.set("moe-ffn-hidden-size", m.ffn_hidden);
   if (m.shared_expert_hidden > 0) {
     a.set(named("model.shared_expert_hidden"), m.shared_expert_hidden);
     a.flag_if(m.shared_expert_gate, named("model.shared_expert_gate"));

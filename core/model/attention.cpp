@@ -169,8 +169,9 @@ void Attention::rope(Part part, TensorId qkv, bool inverse) {
   if (spec_.is_gpt2_kind()) return;
   const std::vector<std::int64_t> d = dims();
   const RopeScaling& rope = spec_.rope_scaling;
+  const std::int64_t skip = spec_.is_latent() ? spec_.latent.qk_nope_head_dim : 0;
   f_.emit(part, KernelKind::Rope,
-          {{d[0], d[1], d[2] + d[3], d[4], d[2] + 2 * d[3], inverse},
+          {{d[0], d[1], d[2] + d[3], d[4] - skip, d[2] + 2 * d[3], inverse, skip},
            {spec_.rope_theta, rope.slowing(), rope.longest(), rope.shortest()},
            {qkv, starts_.empty() ? TensorId{} : starts_[0]},
            {qkv}});

@@ -25,7 +25,7 @@ struct Dense {
   std::int64_t width;
   bool ends_with_bias;  // of the GPT-2 kind; then it needs a residual
 };
-inline Dense dense_of_block(const ModelSpec& spec) { return {"mlp", spec.ffn_hidden, true}; }
+inline Dense dense_of_block(const ModelSpec& spec) { return {"mlp", spec.dense_width(), true}; }
 inline Dense shared_expert(const ModelSpec& spec) {
   return {"moe.shared", spec.shared_expert_hidden, false};
 }

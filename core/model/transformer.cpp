@@ -9,20 +9,28 @@
 namespace lockstep {
 namespace {
 
-/// The flops of the steps, without the products for places of experts that no token can take.
+/// The flops of the steps, without the products for places of experts that no token can take, and
+/// without those for zeros beside the values of latent attention.
 Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
                    const LayerShape& shape) {
   Flops total = work(steps).flops;
-  if (spec.experts == 0) return total;
-  const double places =
-      double(spec.experts) * double(spec.expert_capacity(shape.rows(), shape.expert_parallel));
-  const double taken = double(shape.rows()) * double(spec.experts_per_token);
-  const double empty = 1 - std::min(1.0, taken / places);
+  if (spec.experts == 0 && !spec.is_latent()) return total;
+  double empty = 0, zeros = 0;  // parts of the products by expert, and of attention
+  if (spec.experts > 0) {
+    const double places =
+        double(spec.experts) * double(spec.expert_capacity(shape.rows(), shape.expert_parallel));
+    const double taken = double(shape.rows()) * double(spec.experts_per_token);
+    empty = 1 - std::min(1.0, taken / places);
+  }
+  if (spec.is_latent()) {  // of two products as wide as a query
+    zeros = double(spec.head_dim - spec.latent.v_head_dim) / double(2 * spec.head_dim);
+  }
   for (const LayerStep& step : steps) {
     const auto* function = std::get_if<Function>(&step);
     if (function == nullptr) continue;
     for (const Kernel& kernel : function->kernels) {
       if (kernel.kind == KernelKind::GroupedGemm) total.v -= empty * work(kernel).flops.v;
+      if (kernel.kind == KernelKind::AttentionForward) total.v -= zeros * work(kernel).flops.v;
     }
   }
   return total;
@@ -149,12 +157,12 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   }
   auto norm = LayerDeclaration::of_end(model, spec, shape, "head");
   if (over_stages) {
-    declare_norm(norm, spec, "norm");
+    declare_norm(norm, spec, "norm", spec.hidden);
     model.kinds.push_back(norm_kind(spec, shape, model, norm.units()));
     add_layer("norm", static_cast<int>(model.kinds.size()) - 1, norm.units());
   }
   auto head = LayerDeclaration::of_end(model, spec, shape, "head");
-  if (!over_stages) declare_norm(head, spec, "norm");
+  if (!over_stages) declare_norm(head, spec, "norm", spec.hidden);
   if (!spec.tied_embeddings) declare_table(head, spec, "lm_head");
   std::vector<LayerUnit> units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());

@@ -126,7 +126,7 @@ LayerKind norm_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const std::int64_t elements = shape.own_rows() * spec.hidden;
   const LayerTensors p(f, model, "head", units);
   p.pad(f);
-  Norm norm(f, spec, shape.dtype, shape.own_rows(), p, "norm", f.formal("x", elements),
+  Norm norm(f, spec, shape.dtype, shape.own_rows(), spec.hidden, p, "norm", f.formal("x", elements),
             f.formal("y", elements));
   norm.backward(f.formal("dy", elements), {}, f.formal("dx", elements));
   return {std::move(f), true, true};
@@ -148,7 +148,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const TensorId x = f.formal("x", own * c);
   if (shape.ends_with_logits) {
     const TensorId h = f.tensor(own * c);
-    Norm norm(f, spec, shape.dtype, own, p, "norm", x, h);
+    Norm norm(f, spec, shape.dtype, own, spec.hidden, p, "norm", x, h);
     linear.forward(h, f.formal("logits", n * vocab));
     return {std::move(f), true, false};
   }
@@ -161,7 +161,7 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
   } else {
     h = f.tensor(own * c, "h");
-    norm.emplace(f, spec, shape.dtype, own, p, "norm", x, h);
+    norm.emplace(f, spec, shape.dtype, own, spec.hidden, p, "norm", x, h);
   }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);

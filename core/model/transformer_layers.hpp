@@ -40,17 +40,19 @@ void declare_classifier(LayerDeclaration& layer, const ModelSpec& spec);
 LayerKind classifier_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                           const std::vector<LayerUnit>& units);
 
-void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
+/// The parameters of a norm over rows of `width`.
+void declare_norm(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name,
+                  std::int64_t width);
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units);
 
-/// A norm over rows of width `hidden`. The constructor emits forward; backward() is called when the
+/// A norm over rows of `width`. The constructor emits forward; backward() is called when the
 /// gradient of its output is known.
 class Norm {
  public:
   Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t rows,
-       const LayerTensors& p, const std::string& name, TensorId x, TensorId y);
-  /// dx = residual + gradient through the norm.
+       std::int64_t width, const LayerTensors& p, const std::string& name, TensorId x, TensorId y);
+  /// dx = residual, if there is one, + gradient through the norm.
   void backward(TensorId dy, TensorId residual, TensorId dx);
 
  private:

@@ -25,8 +25,8 @@ LayerKind patches_kind(const ModelSpec& spec, const LayerShape& shape, const Mod
                        const std::vector<LayerUnit>& units) {
   FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
   const std::int64_t n = shape.batch, seq = shape.seq, c = spec.hidden, side = spec.image_size;
-  const std::vector<std::int64_t> convolution = {n, side, side,           3,
-                                                 c, spec.patch_size, spec.patch_size};
+  const std::vector<std::int64_t> convolution = {
+      n, side, side, 3, c, spec.patch_size, spec.patch_size};
   const LayerTensors p(f, model, "embed", units);
   const TensorId images = f.formal("images", n * spec.image_elements());
   const TensorId y = f.formal("y", n * seq * c);
@@ -47,7 +47,7 @@ LayerKind patches_kind(const ModelSpec& spec, const LayerShape& shape, const Mod
 }
 
 void declare_classifier(LayerDeclaration& layer, const ModelSpec& spec) {
-  declare_norm(layer, spec, "norm");
+  declare_norm(layer, spec, "norm", spec.hidden);
   layer.add("fc.weight", {spec.classes, spec.hidden}, InitKind::Normal, 0.02);
   layer.add("fc.bias", {spec.classes}, InitKind::Zeros);
 }
@@ -65,7 +65,7 @@ LayerKind classifier_kind(const ModelSpec& spec, const LayerShape& shape, const 
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
   const TensorId h = f.tensor(rows * c);
-  Norm norm(f, spec, shape.dtype, rows, p, "norm", x, h);
+  Norm norm(f, spec, shape.dtype, rows, c, p, "norm", x, h);
   const TensorId pooled = f.tensor(n * c);
   f.emit(Part::Forward, KernelKind::AveragePoolForward, {pool, {}, {h}, {pooled}});
   const TensorId logits = f.tensor(n * classes);  // its gradient overwrites it

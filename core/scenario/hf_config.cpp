@@ -96,6 +96,10 @@ class Members {
     const Json* value = find(key);
     return value != nullptr && value->is_string() ? value->get<std::string>() : otherwise;
   }
+  /// Says that the member changes no number of this model.
+  void ignore(const char* key) { asked_.insert(key); }
+  /// Whether the member is there, be it null.
+  bool has(const char* key) const { return object_.contains(key); }
   /// Whether there is a list that is not empty.
   bool has_elements(const char* key) {
     const Json* value = find(key);
@@ -261,6 +265,73 @@ void read_qwen_experts(Members& in, ModelSpec& m, std::int64_t chosen) {
   }
 }
 
+/// How DeepSeek-V2 and V3 choose experts: what is theirs alone is named, because it changes what a
+/// training learns, and takes next to no time.
+void read_deepseek_router(Members& in, ModelSpec& m, bool third) {
+  m.router_score = in.text("scoring_func", third ? "sigmoid" : "softmax") == "sigmoid"
+                       ? RouterScore::Sigmoid
+                       : RouterScore::Softmax;
+  if (m.experts_per_token > 1) in.only("norm_topk_prob", true, third);
+  const double scale = in.number("routed_scaling_factor", third ? 2.5 : 1.0);
+  if (scale != 1) in.lacks("routed_scaling_factor = " + Json(scale).dump());
+  const std::string method = in.text("topk_method", third ? "noaux_tc" : "greedy");
+  const std::int64_t groups = in.integer("n_group", third ? 8 : 1);
+  in.integer("topk_group", 1);
+  if (groups > 1 && method != "greedy") {
+    in.lacks("a choice of experts by groups (n_group = " + std::to_string(groups) + ")");
+  }
+  if (method == "noaux_tc") {
+    in.warn(
+        "topk_method = noaux_tc: how fast experts' biases move is said nowhere; set "
+        "model.router_bias_update_rate (DeepSeek-V3: 0.001) to balance the experts");
+  }
+  if (const double loss = in.number("aux_loss_alpha", 0); loss > 0) {
+    in.warn("aux_loss_alpha = " + Json(loss).dump() +
+            " is not applied; set model.router_aux_loss_coef to balance the experts" +
+            (in.boolean("seq_aux", true) ? ", of a microbatch and not of each sequence (seq_aux)"
+                                         : ""));
+  }
+  in.boolean("seq_aux", true);
+  in.warn(
+      "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
+      "1.25 times its even share: 0 makes room for all");
+}
+
+/// DeepSeek-V2 and V3: latent attention, and experts behind some dense blocks. Which rotated
+/// elements make a pair (rope_interleave) is an order of weights' rows, and changes no number.
+void read_deepseek(Members& in, ModelSpec& m, bool third) {
+  read_llama(in, m);
+  m.latent.kv_lora_rank = in.integer("kv_lora_rank", 512);
+  m.latent.q_lora_rank = in.integer("q_lora_rank", in.has("q_lora_rank") ? 0 : 1536);
+  m.latent.qk_nope_head_dim = in.integer("qk_nope_head_dim", 128);
+  m.latent.qk_rope_head_dim = in.integer("qk_rope_head_dim", 64);
+  m.latent.v_head_dim = in.integer("v_head_dim", 128);
+  m.head_dim = m.latent.qk_head_dim();
+  for (const char* same : {"qk_head_dim", "rope_interleave", "ep_size"}) in.ignore(same);
+  if (m.kv_heads != m.heads) {
+    in.refuse("num_key_value_heads = " + std::to_string(m.kv_heads) +
+              " is not num_attention_heads, of each of which latent attention makes keys");
+  }
+  if (const std::int64_t more = in.integer("num_nextn_predict_layers", 0); more > 0) {
+    in.warn("num_nextn_predict_layers = " + std::to_string(more) +
+            " is not built: the modules that predict further tokens are left out");
+  }
+  m.experts = in.integer("n_routed_experts", third ? 256 : 64);
+  if (m.experts == 0) return;
+  m.experts_per_token = in.integer("num_experts_per_tok", third ? 8 : 6);
+  m.dense_ffn_hidden = m.ffn_hidden;
+  m.ffn_hidden = in.integer("moe_intermediate_size", third ? 2048 : 1407);
+  const std::int64_t shared = in.integer("n_shared_experts", third ? 1 : 2);
+  const bool in_range = shared < (1 << 20) && m.ffn_hidden < (std::int64_t{1} << 40);
+  m.shared_expert_hidden = in_range ? shared * m.ffn_hidden : -1;  // validate() reports it
+  m.dense_layers = in.integer("first_k_dense_replace", third ? 3 : 0);
+  if (in.integer("moe_layer_freq", 1) != 1) {
+    in.refuse(
+        "moe_layer_freq other than 1 is not supported: DeepSeek counts blocks from the first");
+  }
+  read_deepseek_router(in, m, third);
+}
+
 void read_phi3(Members& in, ModelSpec& m) {
   m.fused_names = true;
   in.integer("original_max_position_embeddings", 0);  // of rope scaling
@@ -353,15 +424,11 @@ void read_gpt2(Members& in, ModelSpec& m) {
 
 constexpr auto kTypes = std::to_array<std::string_view>(
     {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt2",
-     "gpt_neox", "gemma", "gemma2", "gemma3_text"});
+     "gpt_neox", "gemma", "gemma2", "gemma3_text", "deepseek_v2", "deepseek_v3"});
 
 /// Model types that people have, and what they would need.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLacking = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kLacking = {{
     {"gemma3", "an encoder of images; its text model has the model_type gemma3_text"},
-    {"deepseek_v2", "kv_lora_rank, latent attention, and n_shared_experts"},
-    {"deepseek_v3",
-     "kv_lora_rank, latent attention, n_shared_experts, and n_group, a choice of experts by "
-     "groups"},
 }};
 
 /// Why a model of this type cannot be read; empty if it can.
@@ -396,6 +463,8 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     read_gpt_neox(in, read.model);
   } else if (type.starts_with("gemma")) {
     read_gemma(in, read.model, type);
+  } else if (type.starts_with("deepseek")) {
+    read_deepseek(in, read.model, type == "deepseek_v3");
   } else {
     const bool qwen = type.starts_with("qwen");
     read.model.qk_norm = type.starts_with("qwen3");
@@ -416,7 +485,10 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
       in.has_elements("layer_types");
     }
   }
-  if (in.object("quantization_config") != nullptr) {
+  if (type == "deepseek_v3" && in.object("quantization_config") != nullptr) {
+    in.warn(
+        "quantization_config says how the released weights are stored, not how they are trained");
+  } else if (in.object("quantization_config") != nullptr) {
     in.refuse("quantized weights are not supported: give the configuration of the full model");
   }
   if (in.error()) return *in.error();

@@ -54,6 +54,45 @@ ModelSpec mixtral(const char* name, const LlamaShape& shape, std::int64_t expert
   return m;
 }
 
+struct DeepSeekShape {
+  std::int64_t layers, hidden, heads, q_lora_rank, dense_ffn_hidden, dense_layers;
+  std::int64_t experts, chosen, expert_hidden, shared;  // the last: experts that all tokens take
+  std::int64_t vocab = 102400;
+  RouterScore score = RouterScore::Softmax;
+  const char* lacking = "";
+};
+
+/// A model with latent attention and a mixture of experts behind some dense blocks.
+ModelSpec deepseek(const char* name, const DeepSeekShape& shape) {
+  ModelSpec m = llama(name, {shape.layers, shape.hidden, shape.heads, shape.heads,
+                             shape.expert_hidden, shape.vocab, 163840});
+  m.latent = {512, shape.q_lora_rank, 128, 64, 128};
+  m.head_dim = m.latent.qk_head_dim();
+  m.norm_eps = 1e-6;
+  m.experts = shape.experts;
+  m.experts_per_token = shape.chosen;
+  m.dense_layers = shape.dense_layers;
+  m.dense_ffn_hidden = shape.dense_ffn_hidden;
+  m.shared_expert_hidden = shape.shared * shape.expert_hidden;
+  m.router_score = shape.score;
+  m.simulated_only = shape.lacking;
+  return m;
+}
+
+/// One for CPUs, of the same kind as DeepSeek-V3: it has a narrow row for queries, too.
+ModelSpec mla_tiny() {
+  ModelSpec m = llama("mla-tiny", {4, 64, 4, 4, 48, 256, 128});
+  m.latent = {24, 32, 16, 8, 16};
+  m.head_dim = m.latent.qk_head_dim();
+  m.experts = 4;
+  m.dense_layers = 1;
+  m.dense_ffn_hidden = 160;
+  m.shared_expert_hidden = 48;
+  m.router_score = RouterScore::Sigmoid;
+  m.router_bias_update_rate = 0.001;
+  return m;
+}
+
 ModelSpec resnet(const char* name, std::vector<int> blocks, bool bottleneck) {
   ModelSpec m;
   m.name = name;
@@ -111,6 +150,8 @@ ModelSpec synthetic() {
 /// - gpt-1.3b, with 16 heads: the 1.3B example of Megatron-LM;
 /// - Llama and Mixtral (mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024): config.json of the
 ///   released weights;
+/// - DeepSeek: config.json of deepseek-ai's DeepSeek-V2-Lite, DeepSeek-V2 and DeepSeek-V3, without
+///   the latter's module that predicts a second token;
 /// - ResNet: He et al. 2015, table 1;
 /// - ViT: Dosovitskiy et al. 2020, table 1.
 ///
@@ -135,6 +176,18 @@ const std::vector<ModelSpec>& model_presets() {
       llama("llama3-405b", {126, 16384, 128, 8, 53248, 128256, 131072, 500000.0}),
       mixtral("mixtral-tiny", {4, 64, 4, 2, 96, 256, 128}, 4),
       mixtral("mixtral-8x7b", {32, 4096, 32, 8, 14336, 32000, 32768, 1e6}, 8),
+      mla_tiny(),
+      deepseek("deepseek-v2-lite",
+               {27, 2048, 16, 0, 10944, 1, 64, 6, 1408, 2, 102400, RouterScore::Softmax,
+                "rope scaling of type 'yarn', norm_topk_prob = false"}),
+      deepseek("deepseek-v2",
+               {60, 5120, 128, 1536, 12288, 1, 160, 6, 1536, 2, 102400, RouterScore::Softmax,
+                "rope scaling of type 'yarn', norm_topk_prob = false, routed_scaling_factor = "
+                "16.0, a choice of experts by groups (n_group = 8)"}),
+      deepseek("deepseek-v3",
+               {61, 7168, 128, 1536, 18432, 3, 256, 8, 2048, 1, 129280, RouterScore::Sigmoid,
+                "rope scaling of type 'yarn', routed_scaling_factor = 2.5, a choice of experts by "
+                "groups (n_group = 8)"}),
       resnet("resnet-18", {2, 2, 2, 2}, false),
       resnet("resnet-34", {3, 4, 6, 3}, false),
       resnet("resnet-50", {3, 4, 6, 3}, true),

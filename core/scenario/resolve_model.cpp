@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // keeps the products below in range
 
 /// Derives what the user left open where another size is given: the width of a head, which is
-/// hidden / heads; as many key/value heads as query heads if the base had that; and the
-/// feed-forward width, as the architecture has it.
+/// hidden / heads, or with latent attention the sum of its parts; as many key/value heads as query
+/// heads if the base had that; and the feed-forward width, as the architecture has it.
 void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnostics, ModelSpec& m) {
   if (m.has_batch_norm()) {
     if (!in.given("layers") && in.given("blocks")) {
@@ -22,7 +22,10 @@ void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnost
   }
   const bool in_range = m.hidden > 0 && m.hidden < kLargestSize && m.heads > 0;
   if (!in_range) return;  // validate() reports it
-  if (!in.given("head_dim") && (in.given("hidden") || in.given("heads"))) {
+  if (m.is_latent()) {
+    if (!in.given("head_dim")) m.head_dim = m.latent.qk_head_dim();
+    if (!in.given("kv_heads")) m.kv_heads = m.heads;
+  } else if (!in.given("head_dim") && (in.given("hidden") || in.given("heads"))) {
     if (m.hidden % m.heads != 0) {
       const Node* at = in.given("hidden") ? in.node("hidden") : in.node("heads");
       diagnostics.add(at->at,

@@ -50,7 +50,8 @@ bool ModelSpec::adapts(std::string_view module) const {
   if (lora.rank == 0) return false;
   const auto& wanted = lora.target_modules;
   const bool of_experts = experts > 0 && module.starts_with("linear_fc");
-  return wanted.empty() ? !of_experts
+  const bool of_latents = is_latent() && module == "linear_qkv";
+  return wanted.empty() ? !of_experts && !of_latents
                         : std::find(wanted.begin(), wanted.end(), module) != wanted.end();
 }
 

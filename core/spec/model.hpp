@@ -32,6 +32,18 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// Latent attention, with the names of Hugging Face's configurations. A head's queries and keys
+/// have qk_nope_head_dim elements without a position, then qk_rope_head_dim that are rotated by it;
+/// the latter are the same in the keys of all heads.
+struct LatentSpec {
+  std::int64_t kv_lora_rank = 0;  // width of what keys and values are made of; 0: no such attention
+  std::int64_t q_lora_rank = 0;   // of what queries are made of; 0: of the hidden state
+  std::int64_t qk_nope_head_dim = 0, qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;  // at most that of queries and keys, beside which values are stored
+  std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
+  bool operator==(const LatentSpec&) const = default;
+};
+
 /// What makes probabilities of a router's logits.
 enum class RouterScore {
   Softmax,  // over all experts (Mixtral)
@@ -48,7 +60,7 @@ struct LoraSpec {
   int rank = 0;  // 0: no adapters
   double alpha = 16;
   /// Which linear layers have adapters, by their names in Megatron (kLoraModules). Empty: all of
-  /// them, but for those of experts.
+  /// them, but for those of experts and those that project the latents of latent attention.
   std::vector<std::string> target_modules;
   double scale() const { return rank > 0 ? alpha / rank : 0; }
   bool operator==(const LoraSpec&) const = default;
@@ -61,7 +73,7 @@ struct ModelSpec {
   std::int64_t hidden = 0;       // C
   std::int64_t heads = 0;        // query heads; head size D = head_dim
   std::int64_t kv_heads = 0;     // key/value heads; divides heads
-  std::int64_t head_dim = 0;     // hidden / heads unless given
+  std::int64_t head_dim = 0;     // hidden / heads unless given; latent: qk_head_dim()
   std::int64_t ffn_hidden = 0;   // F
   std::int64_t vocab = 0;        // V
   std::int64_t max_seq_len = 0;  // rows of the position table (GPT-2 kind)
@@ -71,6 +83,9 @@ struct ModelSpec {
   RopeScaling rope_scaling;
   bool qkv_bias = false;  // of queries, keys and values (Qwen2); the GPT-2 kind has all biases
   bool qk_norm = false;   // RMS norms of every head's queries and keys (Qwen3)
+  /// Latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 2.1): keys and
+  /// values are made of one narrow row of a token.
+  LatentSpec latent;
   /// In Hugging Face's layout queries, keys and values are one tensor, and so are gate and up
   /// projection (Phi-3).
   bool fused_names = false;
@@ -85,6 +100,8 @@ struct ModelSpec {
   std::int64_t experts = 0;            // of a block; 0 for a dense model
   std::int64_t experts_per_token = 2;  // how many experts a token chooses: the most probable
   std::int64_t expert_period = 1;      // the last of every so many blocks has experts
+  std::int64_t dense_layers = 0;       // so many blocks at the begin have none
+  std::int64_t dense_ffn_hidden = 0;   // F of blocks without experts beside such; 0: ffn_hidden
   RouterScore router_score = RouterScore::Softmax;
   double capacity_factor = 1.25;    // an expert's room over its even share; 0: for all tokens
   double router_aux_loss_coef = 0;  // weight of the loss that balances the experts
@@ -131,7 +148,16 @@ struct ModelSpec {
   /// Whether a token sees no later one.
   bool is_causal() const { return !is_vision(); }
   bool has_experts(std::int64_t block) const {
-    return experts > 0 && (block + 1) % expert_period == 0;
+    return experts > 0 && block >= dense_layers && (block + 1) % expert_period == 0;
+  }
+  /// Width of the feed-forward network of blocks without experts.
+  std::int64_t dense_width() const {
+    return experts > 0 && dense_ffn_hidden > 0 ? dense_ffn_hidden : ffn_hidden;
+  }
+  bool is_latent() const { return latent.kv_lora_rank > 0; }
+  /// Columns of what attention gives to its output projection.
+  std::int64_t attention_width() const {
+    return heads * (is_latent() ? latent.v_head_dim : head_dim);
   }
   /// For how many of the `tokens` of a microbatch on a rank an expert has room: capacity_factor ×
   /// tokens × experts_per_token / experts, rounded up (Fedus et al. 2021, equation 3). `ranks`

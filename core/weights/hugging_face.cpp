@@ -139,6 +139,7 @@ HfType type_of(const ModelSpec& spec) {
   }
   const int kinds = int{spec.qkv_bias} + int{spec.qk_norm} + int{spec.fused_names};
   if (spec.architecture != Architecture::Llama || kinds > 1) return {};
+  if (spec.is_latent() || spec.dense_layers > 0 || spec.dense_ffn_hidden > 0) return {};
   if (spec.shared_expert_hidden > 0 || spec.router_bias_update_rate > 0) return {};
   if (spec.router_score != RouterScore::Softmax) return {};
   if (experts && (spec.expert_period != 1 || spec.qkv_bias || spec.fused_names)) return {};

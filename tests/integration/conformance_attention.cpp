@@ -53,8 +53,7 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
                                           std::int64_t kv_heads, std::int64_t dim,
                                           std::int64_t parts, std::int64_t document,
                                           std::int64_t whole) {
-  const std::vector<std::int64_t> dims = {batch, seq,   heads,    kv_heads,
-                                          dim,   parts, document, whole};
+  const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, parts, document, whole};
   const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
   const auto add_pieces = [&](std::int64_t rank, Numbers& to) {
     to.push_back(static_cast<double>(rank * (seq / 2)));
@@ -147,6 +146,22 @@ void ConformanceCases::regroup(std::int64_t rows, std::int64_t parts, std::int64
 void ConformanceCases::columns(std::int64_t rows, std::int64_t a, std::int64_t b) {
   add({.kind = K::JoinColumns, .dims = {rows, a, b}, .in = {random(rows * a), random(rows * b)}});
   add({.kind = K::PartColumns, .dims = {rows, a, b}, .in = {random(rows * (a + b))}});
+}
+
+void ConformanceCases::latent(std::int64_t rows, std::int64_t heads, std::int64_t nope,
+                              std::int64_t rope, std::int64_t value) {
+  const std::int64_t head = nope + rope;
+  const std::vector<std::int64_t> dims = {rows, heads, nope, rope, value};
+  add({.kind = K::JoinLatent,
+       .dims = dims,
+       .in = {wave(rows * heads * head, 1.0), wave(rows * heads * (nope + value), 0.7),
+              wave(rows * rope, 0.4)}});
+  add({.kind = K::PartLatent, .dims = dims, .in = {wave(rows * 3 * heads * head, 1.0)}});
+  add({.kind = K::Rope,
+       .dims = {1, rows, 2 * heads, rope, 3 * heads, 0, nope},
+       .scalars = {10000.0},
+       .in = {wave(rows * 3 * heads * head, 1.0)},
+       .aliases = {0}});
 }
 
 }  // namespace lockstep::test

@@ -49,8 +49,8 @@ class ConformanceCases {
   void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab);
 
   // conformance_attention.cpp
-  /// If `document` is not 0, sequences hold documents of so many tokens on average. If `whole` is 1,
-  /// queries see later keys, too.
+  /// If `document` is not 0, sequences hold documents of so many tokens on average. If `whole` is
+  /// 1, queries see later keys, too.
   void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
                  std::int64_t dim, std::int64_t document = 0, std::int64_t whole = 0);
   /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own
@@ -65,6 +65,9 @@ class ConformanceCases {
   void regroup(std::int64_t rows, std::int64_t parts, std::int64_t a, std::int64_t b,
                std::int64_t skip = 0);
   void columns(std::int64_t rows, std::int64_t a, std::int64_t b);
+  /// The parts of latent attention, and the rotation of the `rope` last elements of its heads.
+  void latent(std::int64_t rows, std::int64_t heads, std::int64_t nope, std::int64_t rope,
+              std::int64_t value);
 
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
@@ -82,7 +85,8 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above but columns() once, with small random sizes, also odd ones.
+  /// Calls every function above but columns() and latent() once, with small random sizes, also odd
+  /// ones.
   void random_shapes();
 
   /// Adds what `more` adds. Cases behind it get the numbers that they would get without it.

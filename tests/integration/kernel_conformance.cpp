@@ -154,6 +154,10 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
     cases.gathered_attention(2, 10, 2, 1, 5, 3, 0, 1);
     cases.gathered_attention(1, 140, 2, 1, 64, 2, 0, 1);
   });
+  cases.latent(1, 1, 1, 2, 1);
+  cases.latent(7, 3, 5, 2, 4);
+  cases.latent(40, 4, 16, 8, 24);
+  cases.latent(9, 2, 32, 16, 32);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);
@@ -172,6 +176,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.embedding(4096, 768, 1024, 8192);
   cases.rope(2, 2048, 16, 128, 32);
   cases.regroup(4096, 8, 512, 128);
+  cases.latent(4096, 16, 128, 64, 128);
   return cases.take();
 }
 

@@ -91,6 +91,11 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
+/// Keys that the GPT-2 kind has not.
+bool is_of_llama(const std::string& key) {
+  return key.starts_with("model.qk_") || key.ends_with("_lora_rank") || key == "model.v_head_dim";
+}
+
 std::string trim(const std::string& text) {
   const auto first = text.find_first_not_of(' ');
   if (first == std::string::npos) return "";
@@ -106,6 +111,12 @@ const std::map<std::string, std::string>& long_words() {
        " training.reset_attention_mask=true training.eod_mask_loss=true training.eod_token=7"
        " training.mean_document_length=3"},
       {"repositioned", " training.reset_position_ids=true"},
+      {"latent",
+       " model.kv_heads=4 model.kv_lora_rank=10 model.q_lora_rank=14 model.qk_nope_head_dim=4"
+       " model.qk_rope_head_dim=4 model.v_head_dim=6"},
+      {"latent-keys",
+       " model.kv_heads=4 model.kv_lora_rank=10 model.qk_nope_head_dim=6 model.qk_rope_head_dim=2"
+       " model.v_head_dim=8"},
       {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"}};
   return words;
 }
@@ -158,10 +169,9 @@ ParityRow ParityRow::single_rank() const {
     row.keys += (row.keys.empty() ? "" : " ") + word;
   };
   for (const std::string& word : words(keys)) {
-    for (const char* shared :
-         {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=", "training.reset_",
-          "training.eod_", "training.mean_document_length=", "training.residual_dropout=",
-          "training.embedding_dropout="}) {
+    for (const char* shared : {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=",
+                               "training.reset_", "training.eod_", "training.mean_document_length=",
+                               "training.residual_dropout=", "training.embedding_dropout="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
     // A step that overflows is skipped, by the single rank as well.
@@ -232,7 +242,7 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
     std::string key = word.substr(0, equals);
     const std::string value = word.substr(equals + 1);
     if (key == "accumulation" || key == "batch") continue;
-    if (key == "model.qk_norm" && architecture == Architecture::Gpt2) continue;  // it has none
+    if (architecture == Architecture::Gpt2 && is_of_llama(key)) continue;  // it has none
     const auto full = short_names().find(key);
     if (full != short_names().end()) key = full->second;
     if (key.find('.') == std::string::npos) key = "parallelism." + key;

@@ -67,6 +67,27 @@ def split_heads(qkv, job, norms=None):
     return q, k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
 
 
+def latent_heads(p, b, h, job):
+    """q, k, v of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, equations 9 to 18)."""
+    nope, rope, value = job["qk_nope_head_dim"], job["qk_rope_head_dim"], job["v_head_dim"]
+    eps = job["norm_eps"]
+
+    def heads_of(x, width):
+        return x.unflatten(-1, (job["heads"], width)).transpose(1, 2)
+
+    if b + "wq" in p:
+        q = F.linear(h, p[b + "wq"])
+    else:
+        q = F.linear(rms_norm(F.linear(h, p[b + "wq_a"]), p[b + "q_a_norm.weight"], eps), p[b + "wq_b"])
+    c, shared = F.linear(h, p[b + "wkv_a"]).split([job["kv_lora_rank"], rope], -1)
+    kv = F.linear(rms_norm(c, p[b + "kv_a_norm.weight"], eps), p[b + "wkv_b"])
+    q_nope, q_rope = heads_of(q, nope + rope).split([nope, rope], -1)
+    k_nope, v = heads_of(kv, nope + value).split([nope, value], -1)
+    k_rope = rotate(shared[:, None], job["rope_theta"]).expand(-1, job["heads"], -1, -1)
+    q = torch.cat([q_nope, rotate(q_rope, job["rope_theta"])], -1)
+    return q, torch.cat([k_nope, k_rope], -1), v
+
+
 def join_heads(o):
     return o.transpose(1, 2).flatten(-2)
 
@@ -126,7 +147,8 @@ def mixture(p, b, h, job, auxiliary):
 
 
 def has_experts(job, layer):
-    return job["experts"] > 0 and (layer + 1) % job["expert_period"] == 0
+    late = layer >= job["dense_layers"]
+    return job["experts"] > 0 and late and (layer + 1) % job["expert_period"] == 0
 
 
 M32, M64 = 2**32 - 1, 2**64 - 1
@@ -193,8 +215,11 @@ def llama_logits(p, tokens, job, auxiliary):
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = rms_norm(x, p[b + "norm1.weight"], eps)
-        norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
-        o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms))
+        if job["kv_lora_rank"] > 0:
+            o = attention(*latent_heads(p, b + "attn.", h, job))
+        else:
+            norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
+            o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms))
         x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job))
         h = rms_norm(x, p[b + "norm2.weight"], eps)
         if has_experts(job, layer):

@@ -71,6 +71,11 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"experts", s.model.experts},
       {"experts_per_token", s.model.experts_per_token},
       {"expert_period", s.model.expert_period},
+      {"dense_layers", s.model.dense_layers},
+      {"kv_lora_rank", s.model.latent.kv_lora_rank},
+      {"qk_nope_head_dim", s.model.latent.qk_nope_head_dim},
+      {"qk_rope_head_dim", s.model.latent.qk_rope_head_dim},
+      {"v_head_dim", s.model.latent.v_head_dim},
       {"capacity",
        s.model.experts > 0
            ? s.model.expert_capacity(std::int64_t{s.microbatch_size()} * s.training.seq_len, 1)
@@ -251,6 +256,28 @@ TEST_CASE("dropout equals a model that multiplies by the same masks within 1e-9"
       s.training.embedding_dropout = 0.15;
       s.model.experts = experts;
       s.model.capacity_factor = 0;
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("latent attention, and experts behind dense blocks, equal PyTorch's within 1e-9",
+          "[oracle]") {
+  // With narrow queries and without, with values narrower than keys and as wide.
+  for (const LatentSpec& latent : {LatentSpec{20, 28, 8, 4, 6}, LatentSpec{16, 0, 6, 6, 12}}) {
+    for (const std::int64_t experts : {0, 4}) {
+      INFO("queries of " << latent.q_lora_rank << ", " << experts << " experts");
+      Scenario s = scenario_of(Architecture::Llama, false, DType::F64);
+      s.model.latent = latent;
+      s.model.head_dim = latent.qk_head_dim();
+      s.model.kv_heads = s.model.heads;
+      s.model.experts = experts;
+      if (experts > 0) {
+        s.model.dense_layers = 1;
+        s.model.dense_ffn_hidden = 72;
+        s.model.router_score = RouterScore::Sigmoid;
+        s.model.router_bias_update_rate = 0.01;
+      }
       compare(s, 1e-9);
     }
   }

@@ -156,7 +156,8 @@ void run_rope(const KernelArgs& args) {
   const int64_t batch = args.dims[0], seq = args.dims[1], heads = args.dims[2];
   const int64_t head_dim = args.dims[3], row_heads = args.dims[4], half = head_dim / 2;
   const double sign = args.dims[5] != 0 ? -1.0 : 1.0;
-  T* const x = output<T>(args, 0);
+  const int64_t skip = args.dims[6];
+  T* const x = output<T>(args, 0) + skip;
   const std::int32_t* const starts = input<std::int32_t>(args, 1);
   // The team splits positions, so that sines are computed once for all batches and heads.
   parallel(*args.team, seq, 8, [&](int64_t begin, int64_t end) {
@@ -177,7 +178,7 @@ void run_rope(const KernelArgs& args) {
       }
       for (int64_t b = 0; b < batch; ++b) {
         for (int64_t h = 0; h < heads; ++h) {
-          T* const low = x + ((b * seq + s) * row_heads + h) * head_dim;
+          T* const low = x + ((b * seq + s) * row_heads + h) * (skip + head_dim);
           T* const high = low + half;
           for_vectors<T>(0, half, [&](int64_t i, auto n) {
             const Vec<T> l = load(low + i, n), u = load(high + i, n);

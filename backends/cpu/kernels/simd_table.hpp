@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/simd_elementwise.hpp"
 #include "backends/cpu/kernels/simd_experts.hpp"
 #include "backends/cpu/kernels/simd_gemm.hpp"
+#include "backends/cpu/kernels/simd_latent.hpp"
 #include "backends/cpu/kernels/simd_norms.hpp"
 #include "backends/cpu/kernels/simd_pooling.hpp"
 #include "backends/cpu/kernels/simd_reductions.hpp"
@@ -48,6 +49,8 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::Dropout) = run_dropout<T>;
   at(KernelKind::Scale) = run_scale<T>;
   at(KernelKind::Regroup) = run_regroup<T>;
+  at(KernelKind::JoinLatent) = run_join_latent<T>;
+  at(KernelKind::PartLatent) = run_part_latent<T>;
   at(KernelKind::JoinColumns) = run_join_columns<T>;
   at(KernelKind::PartColumns) = run_part_columns<T>;
   at(KernelKind::Fill) = run_fill<T>;

@@ -2,25 +2,12 @@
 // elements.
 #include <numeric>
 
-#include "backends/cuda/kernels/registry.hpp"
+#include "backends/cuda/kernels/map.hpp"
 #include "core/base/dropout.hpp"
 #include "core/base/rope.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 namespace {
-
-constexpr int kThreads = 256;
-
-template <int N, class F>
-__global__ void map(F f, int64_t n) {
-  const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
-  if (i < n) f.template at<N>(i);
-}
-
-template <int N, class F>
-void launch_map(Queue& queue, const F& f, int64_t n) {
-  queue.launch({blocks_of(n, int64_t{kThreads} * N)}, {kThreads}, 0, map<N, F>, f, n);
-}
 
 /// The argument 2 u of the sigmoid in gelu(x) = x sigmoid(2 u), where u = sqrt(2/pi) (x + 0.044715
 /// x^3). It equals 0.5 x (1 + tanh u), without the cancellation of that for negative x.
@@ -258,16 +245,16 @@ __global__ void rope_angles(A* turns, const std::int32_t* starts, int64_t seq, i
   turns[seq * half + at] = static_cast<A>(sign * sin(angle));
 }
 
-/// Index i counts the pairs that are rotated.
+/// Index i counts the pairs that are rotated. A head has `skip` elements before them.
 template <class T>
 struct Rope {
   T* x;
   const Acc<T>* turns;
-  int64_t seq, heads, half, row_heads;
+  int64_t seq, heads, half, row_heads, skip;
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t head = i / half, pair = i % half, token = head / heads;
-    T* const low = x + (token * row_heads + head % heads) * 2 * half + pair;
+    T* const low = x + (token * row_heads + head % heads) * (skip + 2 * half) + skip + pair;
     const Acc<T>* const turn = turns + token % seq * half + pair;
     const auto c = load_words<N, Acc<T>>(turn), d = load_words<N, Acc<T>>(turn + seq * half);
     auto l = load<N>(low), u = load<N>(low + half);
@@ -409,8 +396,8 @@ void rotate(const KernelCall& call, Queue& queue) {
     queue.launch({blocks_of(d[1] * half, kThreads)}, {kThreads}, 0, rope_angles<Acc<T>>, turns,
                  input<std::int32_t>(call, 1), d[1], half, scalars[0], scalars[1], scalars[2],
                  scalars[3], d[5] != 0 ? -1.0 : 1.0);
-    const Rope<T> f{output<T>(call, 0), turns, d[1], d[2], half, d[4]};
-    for_width<T>(half, {f.x},
+    const Rope<T> f{output<T>(call, 0), turns, d[1], d[2], half, d[4], d[6]};
+    for_width<T>(std::gcd(half, d[6]), {f.x},
                  [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * d[1] * d[2] * half); });
   });
 }

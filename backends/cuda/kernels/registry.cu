@@ -15,6 +15,7 @@ Registry::Registry() {
   add_batch_norm(*this);
   add_pooling(*this);
   add_experts(*this);
+  add_latent(*this);
 }
 
 bool Registry::supports(const Kernel& kernel) const {

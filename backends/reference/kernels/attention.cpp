@@ -1,5 +1,5 @@
-// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over all keys, or those that are not later
-// than the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
+// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over all keys, or those that are not
+// later than the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -163,6 +163,7 @@ double turn(const Operands& k, Index i, Index half) {
 void rope(Operands& k) {
   const Index batch = k.dim(0), seq = k.dim(1), heads = k.dim(2), dim = k.dim(3);
   const double sign = k.dim(5) != 0 ? -1 : 1;
+  const Index skip = k.dim(6);
   const Column at = positions(seq, k.has_in(1) ? k.in(1).data() : nullptr);
   const View x = k.in(0, batch * seq);
   View y = k.out(0, batch * seq);
@@ -170,10 +171,44 @@ void rope(Operands& k) {
     for (Index h = 0; h < heads; ++h) {
       for (Index i = 0; i < dim / 2; ++i) {
         const double angle = sign * at(row % seq) * turn(k, i, dim / 2);
-        const Index left = h * dim + i, right = left + dim / 2;
+        const Index left = h * (skip + dim) + skip + i, right = left + dim / 2;
         y(row, left) = x(row, left) * std::cos(angle) - x(row, right) * std::sin(angle);
         y(row, right) = x(row, right) * std::cos(angle) + x(row, left) * std::sin(angle);
       }
+    }
+  }
+}
+
+void join_latent(Operands& k) {
+  const Index rows = k.dim(0), heads = k.dim(1), nope = k.dim(2), rope = k.dim(3);
+  const Index head = nope + rope, value = k.dim(4);
+  const View q = k.in(0, rows), kv = k.in(1, rows * heads), shared = k.in(2, rows);
+  View qkv = k.out(0, rows);
+  qkv = 0;
+  qkv.leftCols(heads * head) = q;
+  for (Index row = 0; row < rows; ++row) {
+    for (Index h = 0; h < heads; ++h) {
+      const auto own = kv.row(row * heads + h);
+      qkv.row(row).segment((heads + h) * head, nope) = own.head(nope);
+      qkv.row(row).segment((heads + h) * head + nope, rope) = shared.row(row);
+      qkv.row(row).segment((2 * heads + h + 1) * head - value, value) = own.tail(value);
+    }
+  }
+}
+
+void part_latent(Operands& k) {
+  const Index rows = k.dim(0), heads = k.dim(1), nope = k.dim(2), rope = k.dim(3);
+  const Index head = nope + rope, value = k.dim(4);
+  const View dqkv = k.in(0, rows);
+  View dkv = k.out(1, rows * heads), shared = k.out(2, rows);
+  k.out(0, rows) = dqkv.leftCols(heads * head);
+  shared = 0;
+  for (Index row = 0; row < rows; ++row) {
+    for (Index h = 0; h < heads; ++h) {
+      auto own = dkv.row(row * heads + h);
+      own.head(nope) = dqkv.row(row).segment((heads + h) * head, nope);
+      own.tail(value) = dqkv.row(row).segment((2 * heads + h + 1) * head - value, value);
+      shared.row(row) += dqkv.row(row).segment((heads + h) * head + nope, rope);
     }
   }
 }

@@ -12,6 +12,8 @@ void column_sum(Operands& k);
 void attention_forward(Operands& k);
 void attention_backward(Operands& k);
 void rope(Operands& k);
+void join_latent(Operands& k);
+void part_latent(Operands& k);
 // norm.cpp
 void layer_norm_forward(Operands& k);
 void layer_norm_backward_input(Operands& k);

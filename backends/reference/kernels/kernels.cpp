@@ -50,6 +50,10 @@ Definition definition_of(KernelKind kind) {
       return swiglu_backward;
     case KernelKind::Rope:
       return rope;
+    case KernelKind::JoinLatent:
+      return join_latent;
+    case KernelKind::PartLatent:
+      return part_latent;
     case KernelKind::EmbeddingForward:
       return embedding_forward;
     case KernelKind::EmbeddingBackward:

@@ -18,10 +18,16 @@ std::string_view bad_shares(const Kernel& kernel) {
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
+/// The fault of values that have no room where queries and keys have it, see join_latent.
+std::string_view wide_values(const Kernel& kernel) {
+  return kernel.dims[4] > kernel.dims[2] + kernel.dims[3] ? "values are wider than queries" : "";
+}
+
 }  // namespace
 
 std::vector<KernelRow> rows::attention() {
   const auto dims = words("batch seq heads kv_heads head_dim parts scores whole");
+  const auto latent = words("rows heads nope rope value");
   return {
       // o = softmax(q kᵀ / sqrt(head_dim)) v for every head; heads / kv_heads queries share a key
       // and a value. A query sees no later key, unless `whole` is 1: then it sees all keys.
@@ -64,9 +70,9 @@ std::vector<KernelRow> rows::attention() {
                .given_if = "scores"}},
        .out = {{"o", "batch seq heads head_dim", OperandType::Own, Effect::Accumulate},
                {"lse", "batch heads seq", Sums, Effect::Accumulate}},
-       .flops =
-           "2 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + !accumulate !whole) +"
-           " 2 scores)",
+       .flops = "2 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
+                "!accumulate !whole) +"
+                " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
@@ -102,27 +108,55 @@ std::vector<KernelRow> rows::attention() {
                {.name = "[dkv]",
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
-       .flops =
-           "5 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + !accumulate !whole) +"
-           " 2 scores)",
+       .flops = "5 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
+                "!accumulate !whole) +"
+                " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
-      // position's angles (core/base/rope.hpp). Elements i and i + head_dim / 2 are a pair, as in
+      // position's angles (core/base/rope.hpp). A head has `skip` elements that stay as they are,
+      // and then head_dim that are rotated. Of these, i and i + head_dim / 2 are a pair, as in
       // Hugging Face's models. If inverse is 1, the angles are negative. starts has the positions
       // at which the two halves of seq begin; if absent, these are 0 and seq / 2.
       {.kind = K::Rope,
        .name = "rope",
-       .dims = words("batch seq heads head_dim row_heads inverse"),
+       .dims = words("batch seq heads head_dim row_heads inverse skip"),
        .scalars = words("theta slowing longest shortest"),
        .in = {{.name = "x",
-               .extent = "batch seq row_heads head_dim",
+               .extent = "batch seq row_heads (skip + head_dim)",
                .moved = "batch seq heads head_dim"},
               {"[starts]", "2", Index}},
        .out = {{.name = "x",
-                .extent = "batch seq row_heads head_dim",
+                .extent = "batch seq row_heads (skip + head_dim)",
                 .moved = "batch seq heads head_dim"}},
        .flops = "3 batch seq heads head_dim"},
+      // Lays out what latent attention projects (DeepSeek-V2, arXiv:2405.04434, section 2.1) as
+      // attention_forward reads it, with heads of nope + rope elements:
+      //   q [rows, heads, nope + rope], kv [rows, heads, nope + value], kr [rows, rope]
+      //   qkv [rows, 3 heads, nope + rope]: the query heads; then those of keys, each the first
+      //   nope elements of its kv followed by kr, which all heads share; then those of values,
+      //   which have nope + rope - value zeros before them
+      {.kind = K::JoinLatent,
+       .name = "join_latent",
+       .dims = latent,
+       .in = {{"q", "rows heads (nope + rope)"},
+              {"kv", "rows heads (nope + value)"},
+              {"kr", "rows rope"}},
+       .out = {{"qkv", "rows 3 heads (nope + rope)"}},
+       .fault = wide_values},
+      // The gradient of join_latent: that of kr is summed over heads, and what lies where there
+      // were zeros is not read.
+      {.kind = K::PartLatent,
+       .name = "part_latent",
+       .dims = latent,
+       .in = {{.name = "dqkv",
+               .extent = "rows 3 heads (nope + rope)",
+               .moved = "rows heads (2 (nope + rope) + value)"}},
+       .out = {{"dq", "rows heads (nope + rope)"},
+               {"dkv", "rows heads (nope + value)"},
+               {"dkr", "rows rope"}},
+       .flops = "rows heads rope",
+       .fault = wide_values},
   };
 }
 

@@ -206,15 +206,26 @@ bool part_columns(const Kernel& k, AxisOperands& o) {
   if (y == Along::SplitPartial) return results(k, o, {{Along::Split, Along::Partial}});
   return (has_values(y) || y == Along::Partial) && results(k, o, {{y, y}});
 }
+/// Heads are whole wherever they are, so that ranks may divide them. What all heads share is then
+/// the same on every rank, and its gradient a term of a sum.
+bool join_latent(const Kernel& k, AxisOperands& o) {
+  const Along q = o.in[0], shared = q == Along::Split ? Along::Same : q;
+  return has_values(q) && o.in[1] == q && o.in[2] == shared && results(k, o, {{q}});
+}
+bool part_latent(const Kernel& k, AxisOperands& o) {
+  const Along qkv = o.in[0];
+  const Along shared = qkv == Along::Split ? Along::Partial : qkv;
+  return has_values(qkv) && results(k, o, {{qkv, qkv, shared}});
+}
 /// Of queries beside keys that are shared, the keys alone may be taken from behind the queries, or
-/// put back there.
+/// put back there. Zeros that stay beside what is put back fit every placement.
 bool regroup(const Kernel& k, AxisOperands& o) {
   const bool keys_alone = k.dims[1] == 1 && k.dims[6] > 0, back = k.dims[5] != 0;
   const Along x = o.in[0];
   if (keys_alone && !back && x == Along::SplitSame) return results(k, o, {{Along::Same}});
   if (keys_alone && back && x == Along::Partial && o.out[0] == Along::SplitPartial) return true;
   if (x == Along::SplitSame || x == Along::SplitPartial) return false;
-  if (output_is_read(k, 0) && o.out[0] != x) return false;
+  if (output_is_read(k, 0) && o.out[0] != x && o.out[0] != Along::Zero) return false;
   return results(k, o, {{x}});
 }
 
@@ -272,6 +283,10 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return join_columns(kernel, operands);
     case KernelKind::PartColumns:
       return part_columns(kernel, operands);
+    case KernelKind::JoinLatent:
+      return join_latent(kernel, operands);
+    case KernelKind::PartLatent:
+      return part_latent(kernel, operands);
     case KernelKind::Delay:
       return true;
     default:

@@ -65,7 +65,7 @@ std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
   const int period = period_of_blocks(layout);
   double sum = 0;
   int counted = 0;
-  for (std::size_t l = 0; l < layers.size(); ++l) {
+  for (std::size_t l = layers.size(); l-- > 0;) {  // the last blocks are whole periods
     if (!is_block(l)) continue;
     beyond[l] = of_kind[to_size(layers[l].kind)];
     if (counted < period) sum += beyond[l], ++counted;
@@ -97,6 +97,8 @@ std::string_view outside_the_claim(const Scenario& s) {
     return {};
   }
   if (p.pipeline_parallel_degree == 2) return "pipelines of two ranks";
+  // The first stage is probed with as many blocks without experts as it has, and is another kind.
+  if (s.model.dense_layers > 0) return "stages that begin with blocks without experts";
   if (p.pipeline_parallel_schedule != PipelineSchedule::OneFOneB &&
       p.pipeline_parallel_schedule != PipelineSchedule::Interleaved1F1B) {
     return "schedules other than 1F1B, interleaved or not";
@@ -138,7 +140,8 @@ struct Estimator::StepGrid {
     const int period = period_of_blocks(layout);
     // Where blocks are gathered, what is exposed settles late.
     const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
-    const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch);
+    const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch) +
+                    blocks_before_period(layout);
     const std::int64_t layers = layout.model.layers;
     blocks[0] = few - few % period + period + layers % period;
     blocks[1] = blocks[0] + 4 * period;

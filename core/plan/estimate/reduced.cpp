@@ -89,10 +89,17 @@ int period_of_blocks(const Scenario& layout) {
   return std::lcm(experts, std::max(1, every));
 }
 
+int blocks_before_period(const Scenario& layout) {
+  const int period = period_of_blocks(layout);
+  const int dense = layout.model.experts > 0 ? static_cast<int>(layout.model.dense_layers) : 0;
+  return (dense + period - 1) / period * period;
+}
+
 Scenario one_period(const Scenario& layout) {
   Scenario s = layout;
   if (s.model.has_batch_norm()) return s;
-  s.model.layers = std::min<std::int64_t>(s.model.layers, period_of_blocks(layout));
+  s.model.layers = std::min<std::int64_t>(s.model.layers,
+                                          blocks_before_period(layout) + period_of_blocks(layout));
   return s;
 }
 
@@ -103,10 +110,11 @@ void repeat_blocks(Model& model, const Scenario& layout) {
   });
   if (layout.model.has_batch_norm() || first == model.layers.end()) return;
   const auto begin = first - model.layers.begin();
-  const std::vector<Layer> period(first, first + made);
+  const std::vector<Layer> period(first + std::min(made, blocks_before_period(layout)),
+                                  first + made);
   std::vector<Layer> more;
   for (auto i = static_cast<std::size_t>(made); i < to_size(layout.model.layers); ++i) {
-    more.push_back(period[i % period.size()]);
+    more.push_back(period[(i - to_size(made)) % period.size()]);
     more.back().name = "blocks." + std::to_string(i);
   }
   model.layers.insert(model.layers.begin() + begin + made, more.begin(), more.end());

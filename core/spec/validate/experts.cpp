@@ -25,7 +25,19 @@ void validate_experts(const Scenario& s, Faults& faults) {
     faults.require(m.experts > 0 || value == 0, key,
                    "is of a router, and the model has none (model.experts)");
   }
+  for (const auto& [key, value] : {std::pair("model.dense_layers", m.dense_layers),
+                                   std::pair("model.dense_ffn_hidden", m.dense_ffn_hidden)}) {
+    faults.require(value >= 0, key, "must not be negative");
+    faults.require(m.experts > 0 || value <= 0, key,
+                   "tells dense blocks from those with experts, and the model has none "
+                   "(model.experts)");
+  }
   if (m.experts < 1) return;
+  if (m.dense_layers >= m.layers) {
+    faults.add("model.dense_layers", "dense_layers=" + std::to_string(m.dense_layers) +
+                                         " leaves none of layers=" + std::to_string(m.layers) +
+                                         " with experts");
+  }
   if (m.experts > kMostExperts) {
     return faults.add("model.experts", "a block has at most " + std::to_string(kMostExperts) +
                                            " experts, got " + std::to_string(m.experts));

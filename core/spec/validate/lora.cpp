@@ -38,11 +38,17 @@ void validate_modules(const ModelSpec& m, Faults& faults) {
       faults.add(key, "unknown module '" + name + "'" +
                           (near.empty() ? "" : "; did you mean '" + near + "'?") +
                           "; valid: " + valid);
+    } else if (m.is_latent() && name == "linear_qkv") {
+      faults.add(key,
+                 "adapters of 'linear_qkv' would be those of latent attention's projections, which "
+                 "are not built; its output projection has them: linear_proj",
+                 ErrorKind::Unsupported);
     } else if (m.experts > 0 && name.starts_with("linear_fc")) {
       faults.add(key,
                  "adapters of '" + name +
                      "' would be those of experts, which are not built: experts stay frozen; "
-                     "valid for this model: linear_qkv, linear_proj",
+                     "valid for this model: " +
+                     (m.is_latent() ? "linear_proj" : "linear_qkv, linear_proj"),
                  ErrorKind::Unsupported);
     }
   }

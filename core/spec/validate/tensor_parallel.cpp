@@ -37,6 +37,10 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
   }
   divides("ffn_hidden", m.ffn_hidden,
           "every rank holds as many features of the feed-forward layer");
+  if (m.dense_width() != m.ffn_hidden) {
+    divides("dense_ffn_hidden", m.dense_width(),
+            "every rank holds as many features of the blocks without experts");
+  }
   if (m.shared_expert_hidden > 0) {
     divides("shared_expert_hidden", m.shared_expert_hidden,
             "every rank holds as many features of the shared expert");

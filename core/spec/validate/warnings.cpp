@@ -37,7 +37,7 @@ void warn_of_divided_blocks(const Scenario& s, std::vector<Warning>& found) {
   const int parts = s.strategy.tensor_parallel_degree, block = s.optimizer.state_block();
   if (block == 1 || parts == 1) return;
   const auto apart = [&](std::int64_t row) { return row % block != 0; };
-  const std::int64_t heads = m.heads * m.head_dim;
+  const std::int64_t heads = m.attention_width();
   if (!apart(m.hidden) && !apart(heads / parts) && !apart(m.ffn_hidden / parts)) return;
   found.push_back({"optimizer.block_size",
                    "blocks of " + std::to_string(block) + " elements do not divide what each of " +

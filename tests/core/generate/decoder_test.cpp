@@ -81,7 +81,8 @@ struct Opened {
 TEST_CASE("the logits of a decoder give the loss that the training has of the same text",
           "[core][generate]") {
   const std::string model = GENERATE("preset = \"gpt2-tiny\"", "preset = \"llama-tiny\"",
-                                     "preset = \"mixtral-tiny\"\ncapacity_factor = 0");
+                                     "preset = \"mixtral-tiny\"\ncapacity_factor = 0",
+                                     "preset = \"mla-tiny\"\ncapacity_factor = 0");
   CAPTURE(model);
   const Scenario s = scenario_of(model);
   const auto [sample, loss] = first_loss(s);

@@ -116,6 +116,42 @@ TEST_CASE("Megatron-LM's experts decide how many GPUs there must be, and share t
   CHECK(biased.model.router_bias_update_rate == 1e-4);
 }
 
+TEST_CASE("Megatron-LM's latent attention and lists of blocks with experts are read",
+          "[core][handover]") {
+  const std::string script = R"(--num-layers 8 --hidden-size 64 --num-attention-heads 4
+--ffn-hidden-size 160 --moe-ffn-hidden-size 48 --seq-length 32 --max-position-embeddings 32
+--vocab-size 256 --micro-batch-size 1 --global-batch-size 32 --swiglu --normalization RMSNorm
+--disable-bias-linear --position-embedding-type rope --qk-layernorm --rope-type rope
+--attention-dropout 0 --hidden-dropout 0 --multi-latent-attention --kv-lora-rank 24
+--qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 12 --num-experts 4 )";
+  const auto imported_model = [&](const std::string& more) {
+    return parsed(imported(Trainer::Megatron, script + more).text).model;
+  };
+  const ModelSpec m = imported_model("--q-lora-rank 32 --moe-layer-freq ([0]*3+[1]*5)");
+  CHECK(m.latent == LatentSpec{24, 32, 16, 8, 12});
+  CHECK(m.head_dim == 24);
+  CHECK(m.kv_heads == 4);
+  CHECK_FALSE(m.qk_norm);
+  CHECK(m.dense_layers == 3);
+  CHECK(m.expert_period == 1);
+  CHECK(m.dense_ffn_hidden == 160);
+  CHECK(m.ffn_hidden == 48);
+  const ModelSpec listed = imported_model("--moe-layer-freq [0,0,0,1,0,1,0,1]");
+  CHECK(listed.latent.q_lora_rank == 0);
+  CHECK(listed.expert_period == 2);
+  for (int i = 0; i < 8; ++i) CHECK(listed.has_experts(i) == (i == 3 || i == 5 || i == 7));
+  const ModelSpec every = imported_model("--moe-layer-freq ([0,1]*4)");
+  CHECK(every.expert_period == 2);
+  CHECK(every.dense_layers == 0);
+  const auto lost = [&](const std::string& more) {
+    std::string all;
+    for (const std::string& line : imported(Trainer::Megatron, script + more).lost) all += line;
+    return all;
+  };
+  CHECK_THAT(lost("--moe-layer-freq [1,0,0,1,1,0,0,1]"), ContainsSubstring("moe-layer-freq"));
+  CHECK(lost("--moe-layer-freq ([0]*3+[1]*5)").find("rotary") == std::string::npos);
+}
+
 TEST_CASE("a scenario that torchtitan can say comes back from its TOML as it was",
           "[core][handover]") {
   const std::string text = R"([model]

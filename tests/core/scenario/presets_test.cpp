@@ -54,6 +54,29 @@ TEST_CASE("Mixtral 8x7B has 46.7 B parameters, of which a token meets 12.9 B", "
   CHECK(parameters(2) == 12'879'925'248);
 }
 
+/// Parameters of a DeepSeek: embedding and output; per block two norms, latent attention, and a
+/// dense network or experts with a router and a shared one; the last norm.
+std::int64_t deepseek_parameters(const ModelSpec& m) {
+  const std::int64_t c = m.hidden, network = 3 * c * m.ffn_hidden;
+  const LatentSpec& l = m.latent;
+  const std::int64_t q = m.heads * l.qk_head_dim();
+  const std::int64_t queries =
+      l.q_lora_rank > 0 ? c * l.q_lora_rank + l.q_lora_rank + l.q_lora_rank * q : c * q;
+  const std::int64_t keys = c * (l.kv_lora_rank + l.qk_rope_head_dim) + l.kv_lora_rank +
+                            l.kv_lora_rank * m.heads * (l.qk_nope_head_dim + l.v_head_dim);
+  const std::int64_t attention = queries + keys + m.heads * l.v_head_dim * c;
+  const std::int64_t mixture = c * m.experts + m.experts * network + 3 * c * m.shared_expert_hidden;
+  return 2 * m.vocab * c + c + m.layers * (2 * c + attention) +
+         m.dense_layers * 3 * c * m.dense_ffn_hidden + (m.layers - m.dense_layers) * mixture;
+}
+
+TEST_CASE("DeepSeek's models have the parameter counts of the released ones", "[core][scenario]") {
+  const auto count = [](const char* name) { return deepseek_parameters(*find_model_preset(name)); };
+  CHECK(count("deepseek-v2-lite") == 15'706'484'224);
+  CHECK(count("deepseek-v2") == 235'741'434'880);
+  CHECK(count("deepseek-v3") == 671'026'404'352);  // without the prediction of a second token
+}
+
 TEST_CASE("every model preset alone is a scenario", "[core][scenario]") {
   for (const std::string& name : model_preset_names()) {
     if (name == "synthetic") continue;
@@ -323,10 +346,69 @@ TEST_CASE("Gemma and GPT-NeoX have the parameters of their products, and are sim
   CHECK_THAT(pythia->model.simulated_only, ContainsSubstring("use_parallel_residual"));
 }
 
+constexpr const char* kDeepSeekV3 =
+    R"({"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 1, "ep_size": 1,
+        "first_k_dense_replace": 3, "hidden_act": "silu", "hidden_size": 7168,
+        "initializer_range": 0.02, "intermediate_size": 18432, "kv_lora_rank": 512,
+        "max_position_embeddings": 163840, "model_type": "deepseek_v3",
+        "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256,
+        "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128,
+        "num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128,
+        "num_nextn_predict_layers": 1, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64, "quantization_config": {"fmt": "e4m3", "quant_method": "fp8"},
+        "rms_norm_eps": 1e-06, "rope_scaling": {"beta_fast": 32, "factor": 40, "type": "yarn"},
+        "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
+        "tie_word_embeddings": false, "topk_group": 4, "topk_method": "noaux_tc",
+        "torch_dtype": "bfloat16", "use_cache": true, "v_head_dim": 128, "vocab_size": 129280})";
+
+TEST_CASE("DeepSeek-V3's config.json is its preset, and names what is not computed",
+          "[core][scenario]") {
+  const Result<HfModel> read = parse_hf_config(kDeepSeekV3, "c.json");
+  REQUIRE(read.ok());
+  ModelSpec preset = *find_model_preset("deepseek-v3");
+  preset.name = read->model.name;
+  CHECK(read->model == preset);
+  std::string warnings;
+  for (const std::string& warning : read->warnings) warnings += warning + "\n";
+  for (const char* named :
+       {"num_nextn_predict_layers = 1", "quantization_config", "topk_method = noaux_tc",
+        "routed_scaling_factor = 2.5", "rope scaling of type 'yarn'", "n_group = 8"}) {
+    CHECK_THAT(warnings, ContainsSubstring(named));
+  }
+  CHECK(warnings.find("is not used") == std::string::npos);
+}
+
+TEST_CASE("DeepSeek-V2-Lite's config.json is its preset", "[core][scenario]") {
+  const Result<HfModel> read = parse_hf_config(
+      R"({"attention_bias": false, "attention_dropout": 0.0, "aux_loss_alpha": 0.001,
+          "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048,
+          "intermediate_size": 10944, "kv_lora_rank": 512, "max_position_embeddings": 163840,
+          "model_type": "deepseek_v2", "moe_intermediate_size": 1408, "moe_layer_freq": 1,
+          "n_group": 1, "n_routed_experts": 64, "n_shared_experts": 2, "norm_topk_prob": false,
+          "num_attention_heads": 16, "num_experts_per_tok": 6, "num_hidden_layers": 27,
+          "num_key_value_heads": 16, "q_lora_rank": null, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+          "rope_scaling": {"factor": 40, "type": "yarn"}, "rope_theta": 10000,
+          "routed_scaling_factor": 1.0, "scoring_func": "softmax", "seq_aux": true,
+          "tie_word_embeddings": false, "topk_group": 1, "topk_method": "greedy",
+          "v_head_dim": 128, "vocab_size": 102400})",
+      "c.json");
+  REQUIRE(read.ok());
+  ModelSpec preset = *find_model_preset("deepseek-v2-lite");
+  preset.name = read->model.name;
+  CHECK(read->model.simulated_only == "rope scaling of type 'yarn', norm_topk_prob = false");
+  preset.simulated_only = read->model.simulated_only;
+  CHECK(read->model == preset);
+  std::string warnings;
+  for (const std::string& warning : read->warnings) warnings += warning + "\n";
+  CHECK_THAT(warnings, ContainsSubstring("aux_loss_alpha = 0.001"));
+  CHECK(warnings.find("is not used") == std::string::npos);
+}
+
 TEST_CASE("a model type that is known but lacks layers is refused by what it needs",
           "[core][scenario]") {
-  for (const auto& [type, key] :
-       {std::pair("gemma3", "an encoder of images"), std::pair("deepseek_v3", "kv_lora_rank")}) {
+  for (const auto& [type, key] : {std::pair("gemma3", "an encoder of images")}) {
     const auto read =
         parse_hf_config(std::string(R"({"model_type": ")") + type + R"("})", "c.json");
     REQUIRE(!read.ok());
@@ -345,11 +427,13 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
   CHECK(message("{}") ==
         "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen2_moe, "
         "qwen3, "
-        "qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text");
+        "qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text, "
+        "deepseek_v2, deepseek_v3");
   CHECK(message(R"({"model_type": "mamba"})") ==
         "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, "
         "qwen2_moe, "
-        "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text");
+        "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text, "
+        "deepseek_v2, deepseek_v3");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==
         "c.json: 'n_layer' is not an integer");

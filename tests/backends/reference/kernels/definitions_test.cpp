@@ -223,6 +223,20 @@ TEST_CASE("a rotation turns pairs by their angle, and back", "[backends][referen
   for (std::size_t i = 0; i < x.size(); ++i) CHECK(back[i] == Approx(x[i]).margin(1e-14));
 }
 
+TEST_CASE("a rotation leaves the first elements of a head", "[backends][reference]") {
+  const Values x = random(3 * 2 * 7);
+  const Values turned = run({K::Rope, {1, 3, 2, 4, 2, 0, 3}, {x}, {100}, {x}})[0];
+  for (std::size_t token = 0; token < 3; ++token) {
+    for (std::size_t head = 0; head < 2; ++head) {
+      const std::size_t first = (token * 2 + head) * 7;
+      for (std::size_t i = 0; i < 3; ++i) CHECK(turned[first + i] == x[first + i]);
+      const double angle = 0.1 * static_cast<double>(token);  // of the second pair
+      CHECK(turned[first + 4] ==
+            Approx(x[first + 4] * std::cos(angle) - x[first + 6] * std::sin(angle)));
+    }
+  }
+}
+
 TEST_CASE("gradients of embeddings and of the loss are their slopes", "[backends][reference]") {
   const Values ids = {2, 0, -1, 2, 5, 1}, dy = random(6 * 4);
   const Call embedding{K::EmbeddingForward, {6, 4, 3, 5}, {ids, random(5 * 4), random(3 * 4)}};
@@ -376,7 +390,8 @@ TEST_CASE("dropout keeps what its row's key says, divided by the share that is k
   const StepContext context{.layer = 3};
   const std::int32_t key = 12345;
   const Values keys = {double{key}, double{kNothingDropped}};
-  const Values y = run({K::Dropout, {2, 3}, {x, keys, resid, bias}, {0.5, 2}, {}, false, context})[0];
+  const Values y =
+      run({K::Dropout, {2, 3}, {x, keys, resid, bias}, {0.5, 2}, {}, false, context})[0];
   const DropoutRow row(key, 3, 2);
   for (std::uint32_t c = 0; c < 3; ++c) {
     const bool dropped = row.bits(c) < dropped_below(0.5);
@@ -385,7 +400,8 @@ TEST_CASE("dropout keeps what its row's key says, divided by the share that is k
   }
   // Alone, and in another layer.
   const Values ones(64, 1);
-  const Values here = run({K::Dropout, {1, 64}, {ones, {7}, {}, {}}, {0.5, 2}, {}, false, context})[0];
+  const Values here =
+      run({K::Dropout, {1, 64}, {ones, {7}, {}, {}}, {0.5, 2}, {}, false, context})[0];
   const Values there =
       run({K::Dropout, {1, 64}, {ones, {7}, {}, {}}, {0.5, 2}, {}, false, {.layer = 4}})[0];
   CHECK(here != there);
@@ -426,8 +442,9 @@ TEST_CASE("attention that is not causal sees all keys, and its gradients are slo
 TEST_CASE("windows that lie side by side have no padding, and their gradients are slopes",
           "[backends][reference]") {
   // One image of 4 x 2, windows of 2 x 2: each result is the sum of one half of the image.
-  CHECK(run({K::Conv2dForward, {1, 4, 2, 1, 1, 2, 2}, {{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 1}}})[0] ==
-        Values{10, 26});
+  CHECK(
+      run({K::Conv2dForward, {1, 4, 2, 1, 1, 2, 2}, {{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 1}}})[0] ==
+      Values{10, 26});
   const std::vector<std::int64_t> conv = {2, 8, 4, 3, 2, 4, 4};
   const Values dy = random(2 * 2 * 1 * 2);
   const Call forward{K::Conv2dForward, conv, {random(2 * 8 * 4 * 3), random(2 * 16 * 3)}};
@@ -439,6 +456,22 @@ TEST_CASE("a sum of one operand is a copy, with the same bias for every row",
           "[backends][reference]") {
   CHECK(run({K::Add, {2, 2}, {{1, 2, 3, 4}, {}, {10, 20}}})[0] == Values{11, 22, 13, 24});
   CHECK(run({K::Add, {2, 2}, {{1, 2, 3, 4}}})[0] == Values{1, 2, 3, 4});
+}
+
+TEST_CASE("latent attention's keys share what is rotated, and values stand behind zeros",
+          "[backends][reference]") {
+  // A row of two heads: 2 + 1 elements of queries and keys, 1 of values.
+  const Values q = {1, 2, 3, 4, 5, 6}, kv = {7, 8, 9, 10, 11, 12}, shared = {13};
+  const Values qkv = {1, 2, 3, 4, 5, 6, 7, 8, 13, 10, 11, 13, 0, 0, 9, 0, 0, 12};
+  CHECK(run({K::JoinLatent, {1, 2, 2, 1, 1}, {q, kv, shared}})[0] == qkv);
+  const auto parts = run({K::PartLatent, {1, 2, 2, 1, 1}, {qkv}});
+  CHECK(parts[0] == q);
+  CHECK(parts[1] == kv);
+  CHECK(parts[2] == Values{26});  // of both heads
+  const Values dy = random(5 * 3 * 3 * 6);
+  const Call join{K::JoinLatent, {5, 3, 4, 2, 3}, {random(5 * 18), random(5 * 21), random(5 * 2)}};
+  const auto d = run({K::PartLatent, {5, 3, 4, 2, 3}, {dy}});
+  for (std::size_t i = 0; i < 3; ++i) check_input(join, i, dy, d[i]);
 }
 
 }  // namespace lockstep::reference

@@ -89,6 +89,24 @@ TEST_CASE("ranks that divide a sequence in balanced pairs see its lower triangle
   CHECK(flops(KernelKind::Rope, {2, 3, 4, 6, 9, 0}) == 6 * (2 * 3 * 4 * 6 / 2));
 }
 
+TEST_CASE("latent attention's parts are moved once, and what heads share is summed over them",
+          "[core][ir]") {
+  const std::array<std::int64_t, kMaxDims> dims = {3, 2, 4, 6, 5};
+  const Kernel join = make_kernel(KernelKind::JoinLatent, dims);
+  const Kernel part = make_kernel(KernelKind::PartLatent, dims);
+  CHECK(work(join).bytes == Bytes{(60 + 54 + 18 + 180) * 4});
+  // What stands for the zeros before values is not read.
+  CHECK(work(part).bytes == Bytes{(180 - 3 * 2 * 5 + 60 + 54 + 18) * 4});
+  CHECK(work(join).flops == Flops{});
+  CHECK(work(part).flops == Flops{3. * 2 * 6});
+  CHECK(info(KernelKind::JoinLatent).fault(join).empty());
+  CHECK(info(KernelKind::PartLatent).fault(make_kernel(KernelKind::PartLatent, {3, 2, 4, 6, 11})) ==
+        "values are wider than queries");
+  // Elements without a position are not rotated.
+  CHECK(work(make_kernel(KernelKind::Rope, {2, 3, 4, 6, 9, 0, 5})) ==
+        work(make_kernel(KernelKind::Rope, {2, 3, 4, 6, 9, 0})));
+}
+
 TEST_CASE("gathered attention leaves what lies behind the gradients of queries", "[core][ir]") {
   const Kernel own = make_kernel(KernelKind::AttentionBackward, {2, 4, 6, 3, 8, 0});
   const Kernel gathered = make_kernel(KernelKind::AttentionBackward, {2, 4, 6, 3, 8, 2});
@@ -163,7 +181,8 @@ TEST_CASE("attention that is not causal counts the square of scores", "[core][ir
     CHECK(flops(kind, 2, 1) == of_score * 2 * square);  // with the keys of another rank, too
   }
   const auto fault = [](const std::array<std::int64_t, kMaxDims>& dims) {
-    return info(KernelKind::AttentionForward).fault(make_kernel(KernelKind::AttentionForward, dims));
+    return info(KernelKind::AttentionForward)
+        .fault(make_kernel(KernelKind::AttentionForward, dims));
   };
   CHECK(fault({2, 8, 6, 3, 4, 2, 0, 1}).empty());
   CHECK(fault({2, 8, 6, 3, 4, 0, 0, 2}) == "whole is neither 0 nor 1");

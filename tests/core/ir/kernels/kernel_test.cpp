@@ -205,6 +205,7 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::SwigluForward, {3, 5}, {30}, {15}},
       {KernelKind::SwigluBackward, {3, 5}, {15, 30}, {30}},
       {KernelKind::Rope, {2, 3, 4, 6, 8, 0}, {2 * 3 * 8 * 6, 2}, {2 * 3 * 8 * 6}},
+      {KernelKind::Rope, {2, 3, 4, 6, 8, 0, 5}, {2 * 3 * 8 * 11, 2}, {2 * 3 * 8 * 11}},
       {KernelKind::EmbeddingForward, {12, 5, 4, 100}, {12, 500, 20}, {60}},
       {KernelKind::EmbeddingBackward, {12, 5, 4, 100}, {12, 60}, {500, 20}},
       {KernelKind::CrossEntropy, {3, 5}, {15, 3, 1}, {15, 1}},
@@ -217,6 +218,9 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 1, 2}, {105}, {111}},
       {KernelKind::JoinColumns, {3, 5, 2}, {15, 6}, {21}},
       {KernelKind::PartColumns, {3, 5, 2}, {21}, {15, 6}},
+      // 3 rows, 2 heads of 4 + 6, values of 5.
+      {KernelKind::JoinLatent, {3, 2, 4, 6, 5}, {60, 54, 18}, {180}},
+      {KernelKind::PartLatent, {3, 2, 4, 6, 5}, {180}, {60, 54, 18}},
       {KernelKind::Fill, {7}, {}, {7}},
       {KernelKind::Sum, {7}, {7}, {1}},
       {KernelKind::NormSquared, {7, 3}, {7}, {3}},

@@ -89,6 +89,40 @@ TEST_CASE(
   CHECK(o.out[1] == Along::Partial);
 }
 
+TEST_CASE("the rotated key of latent attention is the same for heads that ranks divide",
+          "[core][ir]") {
+  const Kernel join = kernel_of(KernelKind::JoinLatent, false);
+  AxisOperands o;
+  o.in = {Along::Split, Along::Split, Along::Same};
+  REQUIRE(place(join, o));
+  CHECK(o.out[0] == Along::Split);
+  o = {};
+  o.in = {Along::Split, Along::Split, Along::Partial};
+  CHECK_FALSE(place(join, o));
+  CHECK_FALSE(made(join, Along::Split));  // a part of it for each
+  CHECK(made(join, Along::Tokens) == Along::Tokens);
+  o = {};
+  o.in[0] = Along::Split;
+  REQUIRE(place(kernel_of(KernelKind::PartLatent, false), o));
+  CHECK(o.out[0] == Along::Split);
+  CHECK(o.out[1] == Along::Split);
+  CHECK(o.out[2] == Along::Partial);
+}
+
+TEST_CASE("what is put back stands beside zeros, or beside what is placed as it is", "[core][ir]") {
+  Kernel regroup = kernel_of(KernelKind::Regroup, false);
+  regroup.dims = {4, 1, 3, 0, 0, 1, 2};
+  for (const auto& [before, placed] : {std::pair(Along::Zero, true),
+                                       {Along::Split, true},
+                                       {Along::Same, false},
+                                       {Along::Partial, false}}) {
+    AxisOperands o;
+    o.in[0] = Along::Split;
+    o.out[0] = before;
+    CHECK(place(regroup, o) == placed);
+  }
+}
+
 TEST_CASE("queries meet the keys that are passed on of every rank once, in turn", "[core][ir]") {
   constexpr int kRanks = 3;
   Kernel attention = kernel_of(KernelKind::AttentionForward, false);
