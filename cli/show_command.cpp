@@ -56,9 +56,8 @@ std::string schedule_text(const Program& program, std::optional<Rank> rank) {
 
 /// The sizes of a model, on a line.
 std::string sizes_text(const ModelSpec& spec) {
-  const std::string images =
-      fmt::format("images of {} x {} x 3, {} classes", spec.image_size, spec.image_size,
-                  spec.classes);
+  const std::string images = fmt::format("images of {} x {} x 3, {} classes", spec.image_size,
+                                         spec.image_size, spec.classes);
   if (spec.has_batch_norm()) {
     return fmt::format("{}: {} {} blocks, width {}, {}\n", spec.name, spec.layers,
                        spec.bottleneck ? "bottleneck" : "basic", spec.width, images);
@@ -66,9 +65,9 @@ std::string sizes_text(const ModelSpec& spec) {
   return fmt::format(
       "{}: {} layers, hidden {}, {} heads ({} key/value) of {}, feed-forward {}, {}\n", spec.name,
       spec.layers, spec.hidden, spec.heads, spec.kv_heads, spec.head_dim, spec.ffn_hidden,
-      spec.is_vision() ? fmt::format("patches of {} x {}, {}", spec.patch_size, spec.patch_size,
-                                     images)
-                       : fmt::format("vocabulary {}", spec.vocab));
+      spec.is_vision()
+          ? fmt::format("patches of {} x {}, {}", spec.patch_size, spec.patch_size, images)
+          : fmt::format("vocabulary {}", spec.vocab));
 }
 
 std::string model_text(const Scenario& scenario, const Program& program) {

@@ -93,10 +93,11 @@ class MixtureOfExperts final : public FeedForward {
         bias_(p.w("moe.router_bias")),
         load_(p.g("moe.router_bias")),
         up_(f, shape, spec.experts, capacity_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
-            p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13", "moe.experts.bfc")),
-        down_(
-            f, shape, spec.experts, capacity_, ffn_, hidden_,
-            p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2", "moe.experts.bproj")) {
+            p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13",
+                     "moe.experts.bfc")),
+        down_(f, shape, spec.experts, capacity_, ffn_, hidden_,
+              p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2",
+                       "moe.experts.bproj")) {
     if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);
   }
 

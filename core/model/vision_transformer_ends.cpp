@@ -25,8 +25,8 @@ LayerKind patches_kind(const ModelSpec& spec, const LayerShape& shape, const Mod
                        const std::vector<LayerUnit>& units) {
   FunctionBuilder f("embed", shape.dtype, shape.gradient_dtype);
   const std::int64_t n = shape.batch, seq = shape.seq, c = spec.hidden, side = spec.image_size;
-  const std::vector<std::int64_t> convolution = {n, side, side,           3,
-                                                 c, spec.patch_size, spec.patch_size};
+  const std::vector<std::int64_t> convolution = {
+      n, side, side, 3, c, spec.patch_size, spec.patch_size};
   const LayerTensors p(f, model, "embed", units);
   const TensorId images = f.formal("images", n * spec.image_elements());
   const TensorId y = f.formal("y", n * seq * c);

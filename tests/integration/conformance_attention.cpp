@@ -53,8 +53,7 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
                                           std::int64_t kv_heads, std::int64_t dim,
                                           std::int64_t parts, std::int64_t document,
                                           std::int64_t whole) {
-  const std::vector<std::int64_t> dims = {batch, seq,   heads,    kv_heads,
-                                          dim,   parts, document, whole};
+  const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, parts, document, whole};
   const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
   const auto add_pieces = [&](std::int64_t rank, Numbers& to) {
     to.push_back(static_cast<double>(rank * (seq / 2)));

@@ -48,8 +48,8 @@ class ConformanceCases {
   void embedding(std::int64_t tokens, std::int64_t cols, std::int64_t seq, std::int64_t vocab);
 
   // conformance_attention.cpp
-  /// If `document` is not 0, sequences hold documents of so many tokens on average. If `whole` is 1,
-  /// queries see later keys, too.
+  /// If `document` is not 0, sequences hold documents of so many tokens on average. If `whole` is
+  /// 1, queries see later keys, too.
   void attention(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t kv_heads,
                  std::int64_t dim, std::int64_t document = 0, std::int64_t whole = 0);
   /// Attention of one rank among `parts`, whose keys and values are gathered. It has `seq` own

@@ -1,6 +1,6 @@
 // Compares residual networks and vision transformers on the CPU with independent PyTorch models:
-// same weights, same images, same losses and running statistics. The tests are skipped, with the reason, if no Python
-// with PyTorch is found.
+// same weights, same images, same losses and running statistics. The tests are skipped, with the
+// reason, if no Python with PyTorch is found.
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -126,10 +126,9 @@ OracleRun run_oracle(const Scenario& s, const Samples& samples, const TrainingSt
   REQUIRE(save_checkpoint(weights, folder.path.string()).ok());
   std::filesystem::rename(folder.path / "step-0/model.safetensors",
                           folder.path / "model.safetensors");
-  const Outcome outcome =
-      run_command(find_python() + " -B " LOCKSTEP_SOURCE_DIR "/tests/oracle/" +
-                  (s.model.has_batch_norm() ? "resnet" : "vit") + "_oracle.py '" +
-                  folder.path.string() + "' 2>&1");
+  const Outcome outcome = run_command(find_python() + " -B " LOCKSTEP_SOURCE_DIR "/tests/oracle/" +
+                                      (s.model.has_batch_norm() ? "resnet" : "vit") +
+                                      "_oracle.py '" + folder.path.string() + "' 2>&1");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   OracleRun run;

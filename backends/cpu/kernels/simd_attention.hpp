@@ -1,5 +1,5 @@
-// Attention with grouped queries, causal or not, tile by tile (Dao, FlashAttention-2, 2023): scores exist
-// only as one tile of scratch memory. Included by isa_*.cpp only.
+// Attention with grouped queries, causal or not, tile by tile (Dao, FlashAttention-2, 2023): scores
+// exist only as one tile of scratch memory. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/kernels/simd_gemm.hpp"

@@ -77,9 +77,9 @@ struct Graph {
 
 /// Whether graph_of() has anything for this kind, as it has for attention and convolutions.
 bool may_have_graph(KernelKind kind);
-/// The graph of a kernel, or nullopt if it is not for cuDNN. There are graphs for causal attention of
-/// bfloat16 to a rank's own keys with head_dim a multiple of 8, as a flash attention whose sums all
-/// have one order, and for convolutions of 16 bits whose windows are not single pixels.
+/// The graph of a kernel, or nullopt if it is not for cuDNN. There are graphs for causal attention
+/// of bfloat16 to a rank's own keys with head_dim a multiple of 8, as a flash attention whose sums
+/// all have one order, and for convolutions of 16 bits whose windows are not single pixels.
 std::optional<Graph> graph_of(const Kernel& kernel);
 
 // Each of these has a file of its own.

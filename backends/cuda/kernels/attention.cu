@@ -1,7 +1,7 @@
-// Attention with grouped queries, causal or not, tile by tile (Dao, FlashAttention-2, 2023): scores exist
-// only as one tile of shared memory. It works for any type and head size up to 256. Every sum has a
-// fixed order: backward makes two passes, one for the keys' gradients and one for the queries',
-// because a single pass would need atomic additions.
+// Attention with grouped queries, causal or not, tile by tile (Dao, FlashAttention-2, 2023): scores
+// exist only as one tile of shared memory. It works for any type and head size up to 256. Every sum
+// has a fixed order: backward makes two passes, one for the keys' gradients and one for the
+// queries', because a single pass would need atomic additions.
 #include "backends/cuda/kernels/attention.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {

@@ -196,9 +196,11 @@ struct QueryTiles {
   __device__ QueryTiles(const Attention<BF16>& a, int64_t key_piece, int64_t k0) {
     LOCKSTEP_UNROLL
     for (int p = 0; p < 2; ++p) {
-      const int64_t from =
-          kGathered && p < a.query_pieces ? a.first_query(p, key_piece, k0, kQueries) : k0 / kQueries * kQueries;
-      const int64_t rows = (kGathered ? p < a.query_pieces : p == 0) ? greater<int64_t>(a.piece - from, 0) : 0;
+      const int64_t from = kGathered && p < a.query_pieces
+                               ? a.first_query(p, key_piece, k0, kQueries)
+                               : k0 / kQueries * kQueries;
+      const int64_t rows =
+          (kGathered ? p < a.query_pieces : p == 0) ? greater<int64_t>(a.piece - from, 0) : 0;
       first[p] = static_cast<int>(from);
       tiles[p] = static_cast<int>((rows + kQueries - 1) / kQueries);
       if (kPacked) tiles[p] = in_documents(a, p, key_piece, k0);

@@ -1,5 +1,5 @@
-// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over all keys, or those that are not later
-// than the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
+// Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over all keys, or those that are not
+// later than the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -64,9 +64,9 @@ std::vector<KernelRow> rows::attention() {
                .given_if = "scores"}},
        .out = {{"o", "batch seq heads head_dim", OperandType::Own, Effect::Accumulate},
                {"lse", "batch heads seq", Sums, Effect::Accumulate}},
-       .flops =
-           "2 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + !accumulate !whole) +"
-           " 2 scores)",
+       .flops = "2 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
+                "!accumulate !whole) +"
+                " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
@@ -102,9 +102,9 @@ std::vector<KernelRow> rows::attention() {
                {.name = "[dkv]",
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
-       .flops =
-           "5 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + !accumulate !whole) +"
-           " 2 scores)",
+       .flops = "5 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
+                "!accumulate !whole) +"
+                " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the

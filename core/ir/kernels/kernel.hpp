@@ -186,8 +186,9 @@ struct Work {
   bool operator==(const Work&) const = default;
 };
 /// The arithmetic and the memory traffic of a kernel. A multiply-add counts as two flops. Causal
-/// attention counts the lower triangle with the diagonal, other attention the square: forward 4·D and backward 10·D flops per
-/// score and head, because scores are computed again, as they must be unless they are stored.
+/// attention counts the lower triangle with the diagonal, other attention the square: forward 4·D
+/// and backward 10·D flops per score and head, because scores are computed again, as they must be
+/// unless they are stored.
 Work work(const Kernel& kernel);
 
 }  // namespace lockstep

@@ -12,12 +12,12 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
     return faults.add(key, degree + ": the synthetic model has given times and nothing to divide");
   }
   if (m.is_vision()) {
-    return faults.add(key,
-                      degree + (m.has_batch_norm()
-                                    ? " divides sequences of tokens; images have none"
-                                    : " divides sequences of text; patches of images are few, and "
-                                      "dividing them is not built"),
-                      ErrorKind::Unsupported);
+    return faults.add(
+        key,
+        degree + (m.has_batch_norm() ? " divides sequences of tokens; images have none"
+                                     : " divides sequences of text; patches of images are few, and "
+                                       "dividing them is not built"),
+        ErrorKind::Unsupported);
   }
   const std::string tokens = "seq_len=" + std::to_string(s.training.seq_len);
   const int heads = s.strategy.head_ranks(), parts = s.strategy.key_ranks();

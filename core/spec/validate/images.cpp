@@ -26,9 +26,8 @@ void validate_patches(const Scenario& s, Faults& faults) {
   if (faults.positive("model.patch_size", m.patch_size) && sizes &&
       m.image_size % m.patch_size != 0) {
     faults.add("model.patch_size",
-               "patch_size=" + std::to_string(m.patch_size) +
-                   " does not divide image_size=" + std::to_string(m.image_size) +
-                   ": patches lie side by side and cover the image");
+               "patch_size=" + std::to_string(m.patch_size) + " does not divide image_size=" +
+                   std::to_string(m.image_size) + ": patches lie side by side and cover the image");
   }
   const auto of_text = [&](const char* key, bool given, const char* instead) {
     if (!given) return;

@@ -92,8 +92,7 @@ TEST_CASE("patches attend to all patches, and all their sizes follow from the im
     CHECK(model.layers.size() == 6);
     for (int l = 0; l < 5; ++l) CHECK(model.layers[l].output_bytes == 2 * 36 * 64 * 4);
     std::map<KernelKind, int> count;
-    for (const Kernel& kernel :
-         kernels_of(model.kinds[model.layers[1].kind].functions.forward())) {
+    for (const Kernel& kernel : kernels_of(model.kinds[model.layers[1].kind].functions.forward())) {
       ++count[kernel.kind];
       if (kernel.kind != KernelKind::AttentionForward) continue;
       CHECK(kernel.dims == std::array<std::int64_t, kMaxDims>{2, 36, 4, 4, 16, 0, 0, 1});

@@ -403,8 +403,9 @@ TEST_CASE("attention that is not causal sees all keys, and its gradients are slo
 TEST_CASE("windows that lie side by side have no padding, and their gradients are slopes",
           "[backends][reference]") {
   // One image of 4 x 2, windows of 2 x 2: each result is the sum of one half of the image.
-  CHECK(run({K::Conv2dForward, {1, 4, 2, 1, 1, 2, 2}, {{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 1}}})[0] ==
-        Values{10, 26});
+  CHECK(
+      run({K::Conv2dForward, {1, 4, 2, 1, 1, 2, 2}, {{1, 2, 3, 4, 5, 6, 7, 8}, {1, 1, 1, 1}}})[0] ==
+      Values{10, 26});
   const std::vector<std::int64_t> conv = {2, 8, 4, 3, 2, 4, 4};
   const Values dy = random(2 * 2 * 1 * 2);
   const Call forward{K::Conv2dForward, conv, {random(2 * 8 * 4 * 3), random(2 * 16 * 3)}};

@@ -163,7 +163,8 @@ TEST_CASE("attention that is not causal counts the square of scores", "[core][ir
     CHECK(flops(kind, 2, 1) == of_score * 2 * square);  // with the keys of another rank, too
   }
   const auto fault = [](const std::array<std::int64_t, kMaxDims>& dims) {
-    return info(KernelKind::AttentionForward).fault(make_kernel(KernelKind::AttentionForward, dims));
+    return info(KernelKind::AttentionForward)
+        .fault(make_kernel(KernelKind::AttentionForward, dims));
   };
   CHECK(fault({2, 8, 6, 3, 4, 2, 0, 1}).empty());
   CHECK(fault({2, 8, 6, 3, 4, 0, 0, 2}) == "whole is neither 0 nor 1");
