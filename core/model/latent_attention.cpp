@@ -80,8 +80,7 @@ class LatentAttention final : public SelfAttention {
     const TensorId kv = f_.tensor(rows * heads_ * (nope_ + value_));
     kv_up_.forward(normed, kv);
     const TensorId qkv = f_.tensor(rows * attention_.qkv_width());
-    f_.emit(Part::Forward, KernelKind::JoinLatent,
-            {latent_dims(), {}, {q, kv, k_rope_all}, {qkv}});
+    f_.emit(Part::Forward, KernelKind::JoinLatent, {latent_dims(), {}, {q, kv, k_rope_all}, {qkv}});
     out_.forward(values_of(attention_.forward(qkv)), residual, y);
   }
 

@@ -37,8 +37,7 @@ class GroupedAttention final : public SelfAttention {
                     shape.kv_replicas > 1 ? attention_.width() : attention_.qkv_width(),
                     p.linear("attn.wqkv", "attn.bqkv")),
         head_norms_(f, spec, shape, attention_, p),
-        out_linear_(f, tp, "out", attention_.width(), spec.hidden,
-                    p.linear("attn.wo", "attn.bo")) {
+        out_linear_(f, tp, "out", attention_.width(), spec.hidden, p.linear("attn.wo", "attn.bo")) {
     if (shape.kv_replicas > 1) {
       qkv_linear_.beside(attention_.keys_width(), p.linear("attn.wqkv", "attn.bqkv", "_kv"));
     }

@@ -321,7 +321,8 @@ void read_deepseek(Members& in, ModelSpec& m, bool third) {
   m.shared_expert_hidden = in_range ? shared * m.ffn_hidden : -1;  // validate() reports it
   m.dense_layers = in.integer("first_k_dense_replace", third ? 3 : 0);
   if (in.integer("moe_layer_freq", 1) != 1) {
-    in.refuse("moe_layer_freq other than 1 is not supported: DeepSeek counts blocks from the first");
+    in.refuse(
+        "moe_layer_freq other than 1 is not supported: DeepSeek counts blocks from the first");
   }
   read_deepseek_router(in, m, third);
 }
@@ -476,7 +477,8 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     }
   }
   if (type == "deepseek_v3" && in.object("quantization_config") != nullptr) {
-    in.warn("quantization_config says how the released weights are stored, not how they are trained");
+    in.warn(
+        "quantization_config says how the released weights are stored, not how they are trained");
   } else if (in.object("quantization_config") != nullptr) {
     in.refuse("quantized weights are not supported: give the configuration of the full model");
   }

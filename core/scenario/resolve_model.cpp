@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;  // keeps the products below in range
 
 /// Derives what the user left open where another size is given: the width of a head, which is
-/// hidden / heads, or with latent attention the sum of its parts; as many key/value heads as query heads if the base had that; and the
-/// feed-forward width, as the architecture has it.
+/// hidden / heads, or with latent attention the sum of its parts; as many key/value heads as query
+/// heads if the base had that; and the feed-forward width, as the architecture has it.
 void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnostics, ModelSpec& m) {
   if (m.is_vision()) {
     if (!in.given("layers") && in.given("blocks")) {

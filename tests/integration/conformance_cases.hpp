@@ -81,7 +81,8 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above but columns() and latent() once, with small random sizes, also odd ones.
+  /// Calls every function above but columns() and latent() once, with small random sizes, also odd
+  /// ones.
   void random_shapes();
 
  private:

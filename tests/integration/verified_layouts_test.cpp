@@ -57,8 +57,8 @@ class RandomLayouts {
       }
       sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"});
       sometimes({"packed", "packed repositioned"});
-      sometimes({"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent",
-                 "latent-keys"});
+      sometimes(
+          {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
       if (experts) {
         keys_ += " model.experts=8 model.capacity_factor=0";
         if (folded) {

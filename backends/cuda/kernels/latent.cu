@@ -77,11 +77,16 @@ void join_latent(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const auto& d = call.kernel->dims;
-    const JoinLatent<T> f{input<T>(call, 0), input<T>(call, 1), input<T>(call, 2),
-                          output<T>(call, 0), d[1], d[2], d[3], d[4]};
-    for_width<T>(unit_of(*call.kernel), {f.q, f.kv, f.shared, f.qkv}, [&](auto w) {
-      launch_map<w.kValue>(queue, f, d[0] * 3 * d[1] * (d[2] + d[3]));
-    });
+    const JoinLatent<T> f{input<T>(call, 0),
+                          input<T>(call, 1),
+                          input<T>(call, 2),
+                          output<T>(call, 0),
+                          d[1],
+                          d[2],
+                          d[3],
+                          d[4]};
+    for_width<T>(unit_of(*call.kernel), {f.q, f.kv, f.shared, f.qkv},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * 3 * d[1] * (d[2] + d[3])); });
   });
 }
 
@@ -89,8 +94,14 @@ void part_latent(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const auto& d = call.kernel->dims;
-    const PartLatent<T> f{input<T>(call, 0),  output<T>(call, 0), output<T>(call, 1),
-                          output<T>(call, 2), d[1], d[2], d[3], d[4]};
+    const PartLatent<T> f{input<T>(call, 0),
+                          output<T>(call, 0),
+                          output<T>(call, 1),
+                          output<T>(call, 2),
+                          d[1],
+                          d[2],
+                          d[3],
+                          d[4]};
     for_width<T>(unit_of(*call.kernel), {f.dqkv, f.dq, f.dkv, f.shared}, [&](auto w) {
       launch_map<w.kValue>(queue, f, d[0] * (d[1] * (2 * d[2] + d[3] + d[4]) + d[3]));
     });

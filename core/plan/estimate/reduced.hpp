@@ -28,7 +28,8 @@ bool splits_backward(const Scenario& layout);
 int period_of_blocks(const Scenario& layout);
 /// After how many blocks at the begin they do so: those without experts, up to whole periods.
 int blocks_before_period(const Scenario& layout);
-/// The layout with those blocks and one period, for its functions. One of a vision model stays as it is.
+/// The layout with those blocks and one period, for its functions. One of a vision model stays as
+/// it is.
 Scenario one_period(const Scenario& layout);
 /// Makes of the model of one_period(layout) one with all layers of the layout. Blocks at the same
 /// place of a period share units: the names and numbers of all parameters take long to make.

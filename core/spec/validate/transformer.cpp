@@ -53,8 +53,8 @@ void validate_latent(const Scenario& s, Faults& faults) {
     faults.add("model.qk_rope_head_dim", "rotary positions need an even qk_rope_head_dim, got " +
                                              std::to_string(latent.qk_rope_head_dim));
   }
-  const std::string sum = std::to_string(latent.qk_nope_head_dim) + " + " +
-                          std::to_string(latent.qk_rope_head_dim);
+  const std::string sum =
+      std::to_string(latent.qk_nope_head_dim) + " + " + std::to_string(latent.qk_rope_head_dim);
   if (latent.v_head_dim > latent.qk_head_dim()) {
     faults.add("model.v_head_dim",
                "v_head_dim=" + std::to_string(latent.v_head_dim) + " exceeds " + sum +

@@ -141,18 +141,17 @@ TEST_CASE("Megatron-LM has latent attention, and dense blocks before experts", "
       "[model]\npreset = \"deepseek-v3\"\n[training]\nseq_len = 4096\n"
       "[cluster]\npreset = \"h100\"\n";
   const Handover h = of("megatron", scenario(text, {}));
-  for (const char* line :
-       {"--multi-latent-attention", "--q-lora-rank 1536", "--kv-lora-rank 512", "--qk-head-dim 128",
-        "--qk-pos-emb-head-dim 64", "--v-head-dim 128", "--qk-layernorm", "--rope-type rope",
-        "--moe-layer-freq ([0]*3+[1]*58)", "--ffn-hidden-size 18432",
-        "--moe-ffn-hidden-size 2048"}) {
+  for (const char* line : {"--multi-latent-attention", "--q-lora-rank 1536", "--kv-lora-rank 512",
+                           "--qk-head-dim 128", "--qk-pos-emb-head-dim 64", "--v-head-dim 128",
+                           "--qk-layernorm", "--rope-type rope", "--moe-layer-freq ([0]*3+[1]*58)",
+                           "--ffn-hidden-size 18432", "--moe-ffn-hidden-size 2048"}) {
     INFO(line);
     CHECK(has_line(h.text, line));
   }
   CHECK(h.text.find("--kv-channels") == std::string::npos);
   const Handover lite =
-      of("megatron", scenario(text, {"model.q_lora_rank=0", "model.layers=8",
-                                     "model.expert_period=2"}));
+      of("megatron",
+         scenario(text, {"model.q_lora_rank=0", "model.layers=8", "model.expert_period=2"}));
   CHECK(lite.text.find("--q-lora-rank") == std::string::npos);
   CHECK(has_line(lite.text, "--moe-layer-freq [0,0,0,1,0,1,0,1]"));
 }

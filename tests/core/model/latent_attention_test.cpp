@@ -67,8 +67,7 @@ TEST_CASE("DeepSeek-V2-Lite has 15,706,484,224 parameters, of which a token meet
   const Model model = build_transformer(spec, shape(1, 1));
   CHECK(model.parameter_count() == 15'706'484'224);
   // 64 experts of 3 × 2048 × 1408 in each of 26 blocks, of which 58 are not chosen.
-  CHECK(model.active_parameter_count(spec) ==
-        15'706'484'224 - 26LL * 58 * 3 * 2048 * 1408);
+  CHECK(model.active_parameter_count(spec) == 15'706'484'224 - 26LL * 58 * 3 * 2048 * 1408);
 }
 
 TEST_CASE("latent attention's flops are those of its projections and of unpadded scores",

@@ -70,8 +70,7 @@ std::int64_t deepseek_parameters(const ModelSpec& m) {
          m.dense_layers * 3 * c * m.dense_ffn_hidden + (m.layers - m.dense_layers) * mixture;
 }
 
-TEST_CASE("DeepSeek's models have the parameter counts of the released ones",
-          "[core][scenario]") {
+TEST_CASE("DeepSeek's models have the parameter counts of the released ones", "[core][scenario]") {
   const auto count = [](const char* name) { return deepseek_parameters(*find_model_preset(name)); };
   CHECK(count("deepseek-v2-lite") == 15'706'484'224);
   CHECK(count("deepseek-v2") == 235'741'434'880);
@@ -406,8 +405,7 @@ TEST_CASE("DeepSeek-V2-Lite's config.json is its preset", "[core][scenario]") {
 
 TEST_CASE("a model type that is known but lacks layers is refused by what it needs",
           "[core][scenario]") {
-  for (const auto& [type, key] :
-       {std::pair("gemma3", "an encoder of images")}) {
+  for (const auto& [type, key] : {std::pair("gemma3", "an encoder of images")}) {
     const auto read =
         parse_hf_config(std::string(R"({"model_type": ")") + type + R"("})", "c.json");
     REQUIRE(!read.ok());

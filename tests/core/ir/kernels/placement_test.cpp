@@ -112,8 +112,10 @@ TEST_CASE("the rotated key of latent attention is the same for heads that ranks 
 TEST_CASE("what is put back stands beside zeros, or beside what is placed as it is", "[core][ir]") {
   Kernel regroup = kernel_of(KernelKind::Regroup, false);
   regroup.dims = {4, 1, 3, 0, 0, 1, 2};
-  for (const auto& [before, placed] : {std::pair(Along::Zero, true), {Along::Split, true},
-                                       {Along::Same, false}, {Along::Partial, false}}) {
+  for (const auto& [before, placed] : {std::pair(Along::Zero, true),
+                                       {Along::Split, true},
+                                       {Along::Same, false},
+                                       {Along::Partial, false}}) {
     AxisOperands o;
     o.in[0] = Along::Split;
     o.out[0] = before;
