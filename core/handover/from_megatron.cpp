@@ -101,9 +101,11 @@ class MegatronReader : MegatronAccount {
       }
     }
     read_experts();
-    const double dropout = number("hidden-dropout").value_or(0.1);
+    const std::optional<double> dropout = number("hidden-dropout");
     for (const char* key : {"training.residual_dropout", "training.embedding_dropout"}) {
-      if (dropout != 0) plan_.number(key, dropout, from("hidden-dropout"));
+      if (dropout == 0.0) break;
+      plan_.number(key, dropout.value_or(0.1),
+                   dropout ? from("hidden-dropout") : "--hidden-dropout, unless given");
     }
     const std::optional<double> attention = number("attention-dropout");
     if (attention.value_or(0.1) != 0) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/base/documents.hpp"
+#include "core/base/dropout.hpp"
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {

@@ -88,7 +88,7 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
   }
   CHECK(borrowed == std::set<std::string_view>{
                         "adam", "adamw_8bit", "conv2d_backward_input", "conv2d_backward_weight",
-                        "conv2d_forward", "grouped_gemm", "grouped_gemm_weight",
+                        "conv2d_forward", "dropout", "grouped_gemm", "grouped_gemm_weight",
                         "head_norm_backward_input", "head_norm_backward_weight",
                         "head_norm_forward", "router_bias"});
   for (const std::string_view name : lent) {
