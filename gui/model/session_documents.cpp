@@ -25,8 +25,8 @@ std::optional<LayoutEstimate> coarse_answer(const Document& document, const std:
   LoadedScenario loaded = parse_scenario(document.text, file, document.overrides);
   if (!loaded.ok()) return std::nullopt;
   const Scenario& scenario = loaded.points.front().scenario;
-  const Architecture kind = scenario.model.architecture;
-  if (kind != Architecture::Gpt2 && kind != Architecture::Llama) return std::nullopt;
+  const bool given_times = scenario.model.architecture == Architecture::Synthetic;
+  if (given_times || scenario.model.has_batch_norm()) return std::nullopt;
   const Result<LayoutEstimate> estimate = estimator.estimate(scenario);
   return estimate ? std::optional(*estimate) : std::nullopt;
 }
