@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/handover/megatron_account.hpp"
+#include "core/spec/model.hpp"
 
 namespace lockstep {
 namespace {

@@ -56,8 +56,9 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
   const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, parts, document, whole};
   const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
   const auto add_pieces = [&](std::int64_t rank, Numbers& to) {
-    to.push_back(static_cast<double>(rank * (seq / 2)));
-    to.push_back(static_cast<double>((2 * parts - 1 - rank) * (seq / 2)));
+    const std::int64_t half = seq / 2;
+    to.push_back(static_cast<double>(rank * half));
+    to.push_back(static_cast<double>((2 * parts - 1 - rank) * half));
   };
   for (std::int64_t rank = 0; rank < parts; ++rank) {
     Numbers starts;

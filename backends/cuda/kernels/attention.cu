@@ -36,12 +36,12 @@ __device__ __forceinline__ A row_max(A x) {
 }
 
 /// Reads the first `present` rows of a matrix, whose rows lie `stride` apart, to shared memory
-/// [kTile, D + 1]; the other rows become zero.
+/// [kTile, dim + 1]; the other rows become zero.
 template <class T>
-__device__ void read_tile(const T* from, int64_t stride, int64_t present, int64_t D, Acc<T>* to) {
-  for (int64_t i = threadIdx.x; i < kTile * D; i += kThreads) {
-    const int64_t r = i / D, d = i % D;
-    to[r * (D + 1) + d] = r < present ? value(from[r * stride + d]) : Acc<T>(0);
+__device__ void read_tile(const T* from, int64_t stride, int64_t present, int64_t dim, Acc<T>* to) {
+  for (int64_t i = threadIdx.x; i < kTile * dim; i += kThreads) {
+    const int64_t r = i / dim, d = i % dim;
+    to[r * (dim + 1) + d] = r < present ? value(from[r * stride + d]) : Acc<T>(0);
   }
 }
 
@@ -57,55 +57,55 @@ struct Place {
 
 /// sums[j] = dot product of row r of `a` with rows c, c + kRowThreads, … of `b`.
 template <class A>
-__device__ __forceinline__ void dot_rows(const Spot& at, const A* a, const A* b, int64_t D,
+__device__ __forceinline__ void dot_rows(const Spot& at, const A* a, const A* b, int64_t dim,
                                          A (&sums)[kScores]) {
-  for (int j = 0; j < kScores; ++j) sums[j] = 0;
-  for (int64_t d = 0; d < D; ++d) {
-    const A x = a[at.r * (D + 1) + d];
+  for (A& sum : sums) sum = 0;
+  for (int64_t d = 0; d < dim; ++d) {
+    const A x = a[at.r * (dim + 1) + d];
     for (int j = 0; j < kScores; ++j) {
-      sums[j] += x * b[(at.c + j * kRowThreads) * (D + 1) + d];
+      sums[j] += x * b[(at.c + j * kRowThreads) * (dim + 1) + d];
     }
   }
 }
 
 /// sums[i] += sum over the tile's rows j of weights[r][j] b[j][c + i kRowThreads].
 template <int kD, class A>
-__device__ __forceinline__ void add_rows(const Spot& at, const A* weights, const A* b, int64_t D,
+__device__ __forceinline__ void add_rows(const Spot& at, const A* weights, const A* b, int64_t dim,
                                          A (&sums)[kD / kRowThreads]) {
   for (int j = 0; j < kTile; ++j) {
     const A w = weights[at.r * (kTile + 1) + j];
     LOCKSTEP_UNROLL
     for (int i = 0; i < kD / kRowThreads; ++i) {
       const int64_t d = at.c + i * kRowThreads;
-      if (d < D) sums[i] += w * b[j * (D + 1) + d];
+      if (d < dim) sums[i] += w * b[j * (dim + 1) + d];
     }
   }
 }
 
 template <int kD, class T>
 __device__ void write_rows(const Spot& at, const Acc<T> (&sums)[kD / kRowThreads], Acc<T> factor,
-                           int64_t D, T* to) {
+                           int64_t dim, T* to) {
   LOCKSTEP_UNROLL
   for (int i = 0; i < kD / kRowThreads; ++i) {
     const int64_t d = at.c + i * kRowThreads;
-    if (d < D) put(to[d], sums[i] * factor);
+    if (d < dim) put(to[d], sums[i] * factor);
   }
 }
 
 /// The reverse: sums = what write_rows() has written.
 template <int kD, class T>
-__device__ void read_rows(const Spot& at, const T* from, int64_t D,
+__device__ void read_rows(const Spot& at, const T* from, int64_t dim,
                           Acc<T> (&sums)[kD / kRowThreads]) {
   LOCKSTEP_UNROLL
   for (int i = 0; i < kD / kRowThreads; ++i) {
     const int64_t d = at.c + i * kRowThreads;
-    if (d < D) sums[i] = value(from[d]);
+    if (d < dim) sums[i] = value(from[d]);
   }
 }
 
 template <class A>
-std::size_t shared_bytes(int64_t D, int tiles, int score_tiles) {
-  return static_cast<std::size_t>(tiles * kTile * (D + 1) + score_tiles * kTile * (kTile + 1)) *
+std::size_t shared_bytes(int64_t dim, int tiles, int score_tiles) {
+  return static_cast<std::size_t>(tiles * kTile * (dim + 1) + score_tiles * kTile * (kTile + 1)) *
          sizeof(A);
 }
 
@@ -121,19 +121,19 @@ template <class T, int kD>
 __global__ void attention_forward(Attention<T> a) {
   using A = Acc<T>;
   LOCKSTEP_DYNAMIC_SHARED(memory);
-  const int64_t D = a.head_dim;
+  const int64_t dim = a.head_dim;
   A* const queries = reinterpret_cast<A*>(memory);
-  A* const keys = queries + kTile * (D + 1);  // then values
-  A* const weights = keys + kTile * (D + 1);
+  A* const keys = queries + kTile * (dim + 1);  // then values
+  A* const weights = keys + kTile * (dim + 1);
   const Spot at;
   const Place tile(blockIdx.x, a.piece);
   const int64_t q0 = tile.first, q = q0 + at.r, s = a.place(tile.piece, q);
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
-  read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, D, queries);
+  read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, dim, queries);
   A sums[kD / kRowThreads] = {};
   A top = -infinity<A>(), total = 0;
   if (a.adds && q < a.piece) {  // the softmax goes on from a sum of exp(lse)
-    read_rows<kD>(at, a.out + a.out_of(b, h, s), D, sums);
+    read_rows<kD>(at, a.out + a.out_of(b, h, s), dim, sums);
     top = a.lse.template get<A>(a.row_of(b, h, s));
     total = 1;
   }
@@ -144,10 +144,10 @@ __global__ void attention_forward(Attention<T> a) {
          k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
       const T* const from = a.kv + a.key(b, kv, piece, k0);
       sync_block();
-      read_tile(from, a.kv_row, a.piece - k0, D, keys);
+      read_tile(from, a.kv_row, a.piece - k0, dim, keys);
       sync_block();
       A scores[kScores];
-      dot_rows(at, queries, keys, D, scores);
+      dot_rows(at, queries, keys, dim, scores);
       A most = top;
       for (int j = 0; j < kScores; ++j) {
         const int64_t k = k0 + at.c + j * kRowThreads;
@@ -169,13 +169,13 @@ __global__ void attention_forward(Attention<T> a) {
       top = most;
       for (int i = 0; i < kD / kRowThreads; ++i) sums[i] *= correction;
       sync_block();
-      read_tile(from + a.values(), a.kv_row, a.piece - k0, D, keys);
+      read_tile(from + a.values(), a.kv_row, a.piece - k0, dim, keys);
       sync_block();
-      add_rows<kD>(at, weights, keys, D, sums);
+      add_rows<kD>(at, weights, keys, dim, sums);
     }
   }
   if (q >= a.piece) return;
-  write_rows<kD>(at, sums, 1 / total, D, a.out + a.out_of(b, h, s));
+  write_rows<kD>(at, sums, 1 / total, dim, a.out + a.out_of(b, h, s));
   if (at.c == 0) a.lse.set(a.row_of(b, h, s), top + logarithm(total));
 }
 
@@ -210,20 +210,20 @@ template <class T, int kD>
 __global__ void attention_backward_keys(Attention<T> a) {
   using A = Acc<T>;
   LOCKSTEP_DYNAMIC_SHARED(memory);
-  const int64_t D = a.head_dim;
+  const int64_t dim = a.head_dim;
   A* const keys = reinterpret_cast<A*>(memory);
-  A* const values = keys + kTile * (D + 1);
-  A* const queries = values + kTile * (D + 1);
-  A* const d_outs = queries + kTile * (D + 1);
-  A* const weights = d_outs + kTile * (D + 1);
+  A* const values = keys + kTile * (dim + 1);
+  A* const queries = values + kTile * (dim + 1);
+  A* const d_outs = queries + kTile * (dim + 1);
+  A* const weights = d_outs + kTile * (dim + 1);
   A* const d_scores = weights + kTile * (kTile + 1);
   const Spot at;
   const Place tile(blockIdx.x, a.piece);
   const int64_t k0 = tile.first, k = k0 + at.r;
   const int64_t kv = blockIdx.y, b = blockIdx.z;
   const T* const from = a.kv + a.key(b, kv, tile.piece, k0);
-  read_tile(from, a.kv_row, a.piece - k0, D, keys);
-  read_tile(from + a.values(), a.kv_row, a.piece - k0, D, values);
+  read_tile(from, a.kv_row, a.piece - k0, dim, keys);
+  read_tile(from + a.values(), a.kv_row, a.piece - k0, dim, values);
   A d_key[kD / kRowThreads] = {}, d_value[kD / kRowThreads] = {};
   for (int64_t h = kv * a.group; h < (kv + 1) * a.group; ++h) {
     for (int64_t piece = 0; piece < a.query_pieces; ++piece) {
@@ -232,12 +232,12 @@ __global__ void attention_backward_keys(Attention<T> a) {
         const int64_t s0 = a.place(piece, q0);
         if (a.first_key(b, s0, tile.piece, kTile) > k0) break;  // as all later queries, too
         sync_block();
-        read_tile(a.qkv + a.query(b, h, s0), a.row, a.piece - q0, D, queries);
-        read_tile(a.d_o + a.out_of(b, h, s0), a.heads * D, a.piece - q0, D, d_outs);
+        read_tile(a.qkv + a.query(b, h, s0), a.row, a.piece - q0, dim, queries);
+        read_tile(a.d_o + a.out_of(b, h, s0), a.heads * dim, a.piece - q0, dim, d_outs);
         sync_block();
         A scores[kScores], d_weights[kScores];
-        dot_rows(at, keys, queries, D, scores);
-        dot_rows(at, values, d_outs, D, d_weights);
+        dot_rows(at, keys, queries, dim, scores);
+        dot_rows(at, values, d_outs, dim, d_weights);
         for (int j = 0; j < kScores; ++j) {
           const int column = at.c + j * kRowThreads;
           const bool seen = k <= q0 + column + ahead && q0 + column < a.piece &&
@@ -248,15 +248,15 @@ __global__ void attention_backward_keys(Attention<T> a) {
           d_scores[at.r * (kTile + 1) + column] = ds;
         }
         sync_block();
-        add_rows<kD>(at, weights, d_outs, D, d_value);
-        add_rows<kD>(at, d_scores, queries, D, d_key);
+        add_rows<kD>(at, weights, d_outs, dim, d_value);
+        add_rows<kD>(at, d_scores, queries, dim, d_key);
       }
     }
   }
   if (k >= a.piece) return;
   T* const to = a.d_kv + a.key(b, kv, tile.piece, k);
-  write_rows<kD>(at, d_key, A(1), D, to);
-  write_rows<kD>(at, d_value, A(1), D, to + a.values());
+  write_rows<kD>(at, d_key, A(1), dim, to);
+  write_rows<kD>(at, d_value, A(1), dim, to + a.values());
 }
 
 /// There is a block for each (tile of queries, head, batch).
@@ -264,20 +264,20 @@ template <class T, int kD>
 __global__ void attention_backward_queries(Attention<T> a) {
   using A = Acc<T>;
   LOCKSTEP_DYNAMIC_SHARED(memory);
-  const int64_t D = a.head_dim;
+  const int64_t dim = a.head_dim;
   A* const queries = reinterpret_cast<A*>(memory);
-  A* const d_outs = queries + kTile * (D + 1);
-  A* const keys = d_outs + kTile * (D + 1);
-  A* const values = keys + kTile * (D + 1);
-  A* const d_scores = values + kTile * (D + 1);
+  A* const d_outs = queries + kTile * (dim + 1);
+  A* const keys = d_outs + kTile * (dim + 1);
+  A* const values = keys + kTile * (dim + 1);
+  A* const d_scores = values + kTile * (dim + 1);
   const Spot at;
   const Place tile(blockIdx.x, a.piece);
   const int64_t q0 = tile.first, q = q0 + at.r, s = a.place(tile.piece, q);
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
-  read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, D, queries);
-  read_tile(a.d_o + a.out_of(b, h, s - at.r), a.heads * D, a.piece - q0, D, d_outs);
+  read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, dim, queries);
+  read_tile(a.d_o + a.out_of(b, h, s - at.r), a.heads * dim, a.piece - q0, dim, d_outs);
   A d_query[kD / kRowThreads] = {};
-  if (a.adds && q < a.piece) read_rows<kD>(at, a.out + a.query(b, h, s), D, d_query);
+  if (a.adds && q < a.piece) read_rows<kD>(at, a.out + a.query(b, h, s), dim, d_query);
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
     const int64_t last = q + a.ahead(tile.piece, piece);
     const int64_t hidden = hidden_keys(a, b, s, q, piece);
@@ -285,12 +285,12 @@ __global__ void attention_backward_queries(Attention<T> a) {
          k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
       const T* const from = a.kv + a.key(b, kv, piece, k0);
       sync_block();
-      read_tile(from, a.kv_row, a.piece - k0, D, keys);
-      read_tile(from + a.values(), a.kv_row, a.piece - k0, D, values);
+      read_tile(from, a.kv_row, a.piece - k0, dim, keys);
+      read_tile(from + a.values(), a.kv_row, a.piece - k0, dim, values);
       sync_block();
       A scores[kScores], d_weights[kScores];
-      dot_rows(at, queries, keys, D, scores);
-      dot_rows(at, d_outs, values, D, d_weights);
+      dot_rows(at, queries, keys, dim, scores);
+      dot_rows(at, d_outs, values, dim, d_weights);
       for (int j = 0; j < kScores; ++j) {
         const int column = at.c + j * kRowThreads;
         const bool seen =
@@ -300,10 +300,10 @@ __global__ void attention_backward_queries(Attention<T> a) {
         d_scores[at.r * (kTile + 1) + column] = ds;
       }
       sync_block();
-      add_rows<kD>(at, d_scores, keys, D, d_query);
+      add_rows<kD>(at, d_scores, keys, dim, d_query);
     }
   }
-  if (q < a.piece) write_rows<kD>(at, d_query, A(1), D, a.out + a.query(b, h, s));
+  if (q < a.piece) write_rows<kD>(at, d_query, A(1), dim, a.out + a.query(b, h, s));
 }
 
 template <class T>

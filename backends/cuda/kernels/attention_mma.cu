@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
       const float correction = power_of_two(top[half] - base);
       float part = 0;
       LOCKSTEP_UNROLL
-      for (int n = 0; n < kTile / 8; ++n) {
+      for (int n = 0; n < kTile / 8; ++n) {  // NOLINT(modernize-loop-convert): unrolled
         LOCKSTEP_UNROLL
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][2 * half + i];

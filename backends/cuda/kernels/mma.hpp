@@ -63,14 +63,15 @@ inline float half_of(std::uint32_t pair, int upper) {
 }
 inline void load(std::uint32_t (&r)[4], const BF16* row, bool transposed) {
   require_aligned(row, 16);
-  const std::byte* lanes = emulation::begin_exchange(&row, sizeof row);
+  constexpr std::size_t kAddress = sizeof(std::uintptr_t);  // what the lanes exchange
+  const std::byte* lanes = emulation::begin_exchange(&row, kAddress);
   const int g = emulation::lane() / 4, t = emulation::lane() % 4;
   for (int i = 0; i < 4; ++i) {
     std::uint32_t pair = 0;
     for (int upper = 0; upper < 2; ++upper) {
       const int line = transposed ? 2 * t + upper : g, column = transposed ? g : 2 * t + upper;
       const BF16* from;
-      std::memcpy(&from, lanes + 64 * (8 * i + line), sizeof from);
+      std::memcpy(&from, lanes + 64 * (8 * i + line), kAddress);
       pair |= static_cast<std::uint32_t>(from[column].bits) << (16 * upper);
     }
     r[i] = pair;

@@ -63,7 +63,7 @@ struct Opened {
   std::unique_ptr<Backend> backend = make_cpu_backend({}, 1);
   std::unique_ptr<OwnDevice> own;
   std::optional<Decoder> decoder;
-  Opened(const ModelSpec& model, std::vector<std::int64_t> sizes) {
+  Opened(const ModelSpec& model, const std::vector<std::int64_t>& sizes) {
     auto program = make_decode_program(model, DType::F32, 2 * kLength, sizes);
     REQUIRE(program.ok());
     made = std::move(*program);

@@ -135,12 +135,14 @@ TEST_CASE("the graphs of attention compute attention and its gradients", "[cuda]
 
     const std::vector<double> poison(qkv.size(), NAN);
     Operands forward{{qkv}, {std::vector<double>(o.size(), NAN), std::vector<double>(lse.size())}};
-    test::GraphComputer(*graph_of(attention(KernelKind::AttentionForward, s)), forward);
+    const test::GraphComputer forward_graph(*graph_of(attention(KernelKind::AttentionForward, s)),
+                                            forward);
     CHECK(distance(forward.out[0], o) < kExact);
     CHECK(distance(forward.out[1], lse) < kExact);
 
     Operands backward{{qkv, o, lse, d_o}, {poison}};
-    test::GraphComputer(*graph_of(attention(KernelKind::AttentionBackward, s)), backward);
+    const test::GraphComputer backward_graph(*graph_of(attention(KernelKind::AttentionBackward, s)),
+                                             backward);
     CHECK(distance(backward.out[0], definition.backward(d_o)) < kExact);
   }
 }
@@ -199,19 +201,21 @@ TEST_CASE("the graphs of convolutions compute them, with what is added", "[cuda]
       }
     }
     Operands forward{{x, w}, {std::vector<double>(y.size(), NAN)}};
-    test::GraphComputer(*graph_of(convolution(KernelKind::Conv2dForward, s, false)), forward);
+    const test::GraphComputer forward_graph(
+        *graph_of(convolution(KernelKind::Conv2dForward, s, false)), forward);
     CHECK(distance(forward.out[0], y) < kExact);
     for (const bool added : {false, true}) {
       const auto resid = random_values(std::int64_t(x.size()), 4);
       const auto before = random_values(std::int64_t(w.size()), 5);
       Operands input{{dy, w, resid}, {std::vector<double>(x.size(), NAN)}};
-      test::GraphComputer(*graph_of(convolution(KernelKind::Conv2dBackwardInput, s, added)), input);
+      const test::GraphComputer input_graph(
+          *graph_of(convolution(KernelKind::Conv2dBackwardInput, s, added)), input);
       std::vector<double> expected = dx;
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added ? resid[i] : 0;
       CHECK(distance(input.out[0], expected) < kExact);
       for (const DType type : {DType::BF16, DType::F32}) {
         Operands weight{{dy, x}, {before}};
-        test::GraphComputer(
+        const test::GraphComputer weight_graph(
             *graph_of(convolution(KernelKind::Conv2dBackwardWeight, s, added, type)), weight);
         expected = dw;
         for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += added ? before[i] : 0;
