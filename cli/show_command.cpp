@@ -94,13 +94,13 @@ std::string model_text(const Scenario& scenario, const Program& program) {
                         spec.dense_layers, spec.dense_width());
   }
   if (spec.experts > 0) {
+    const std::string blocks =
+        spec.expert_period > 1 ? fmt::format("every {}. block", spec.expert_period) : "every block";
     text += fmt::format(
-        "{} experts in {}, {} per token, with room for {} of {} tokens: {} active parameters\n",
-        spec.experts,
-        spec.expert_period == 1 ? "every block"
-                                : fmt::format("every {}. block", spec.expert_period),
-        spec.experts_per_token, spec.expert_capacity(shape.rows(), shape.expert_parallel),
-        shape.rows(), count_text(double(model.active_parameter_count(spec))));
+        "{} experts in {}{}, {} per token, with room for {} of {} tokens: {} active parameters\n",
+        spec.experts, blocks, spec.dense_layers > 0 ? " behind those" : "", spec.experts_per_token,
+        spec.expert_capacity(shape.rows(), shape.expert_parallel), shape.rows(),
+        count_text(double(model.active_parameter_count(spec))));
   }
   text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");
