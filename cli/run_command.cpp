@@ -168,7 +168,8 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
     } else {  // that a point does not fit is an answer, too, so the others go on
       errors.push_back(ran.error());
       if (!sweep && ran.error().kind == ErrorKind::OutOfMemory) {
-        errors.back().message += "\n" + remedies_text(remedies(point.scenario, simulated_layout));
+        errors.back().message +=
+            "\n" + remedies_text(remedies(point.scenario, simulated_layout, simulated_probe));
       }
       row.failure = ran.error().kind == ErrorKind::OutOfMemory ? "does not fit" : "failed";
     }

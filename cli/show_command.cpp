@@ -163,7 +163,7 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
   if (const auto fits = check_capacity(*program, scenario.cluster); !fits) {
     Error misfit = fits.error();
     misfit.message = "does not fit: " + misfit.message + "\n" +
-                     remedies_text(remedies(scenario, simulated_layout));
+                     remedies_text(remedies(scenario, simulated_layout, simulated_probe));
     report_warnings(console, {misfit});
   }
   std::optional<Rank> rank;

@@ -50,7 +50,7 @@ class Assembly {
     std::size_t block = 0;
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
       const Layer& layer = model.layers[i];
-      const bool is_block = layer.name.starts_with("blocks.");
+      const bool is_block = layer.is_block();
       add_layer(model, layer, is_block ? block : 0, i);
       block += is_block ? 1 : 0;
     }

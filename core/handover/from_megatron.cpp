@@ -309,6 +309,7 @@ class MegatronReader : MegatronAccount {
                                              std::max<std::int64_t>(1, whole_number(*layers)));
       said = from("num-layers-per-virtual-pipeline-stage");
     }
+    stages_ = pp * chunks;
     plan_.text("parallelism.pipeline_parallel_schedule", chunks > 1 ? "Interleaved1F1B" : "1F1B");
     plan_.set("parallelism.pipeline_parallel_virtual_stages", chunks, said);
     if (chunks > 1 && given("microbatch-group-size-per-virtual-pipeline-stage")) {
@@ -506,11 +507,18 @@ class MegatronReader : MegatronAccount {
     const bool selective = flag("recompute-activations") || how == "selective";
     if (how == "full") {
       plan_.text("activation_checkpoint.mode", "full", from("recompute-granularity"));
-      if (const auto layers = number("recompute-num-layers");
-          layers && (*layers != 1 || word("recompute-method") == "block")) {
+      const bool by_block = word("recompute-method") == "block";
+      const auto layers = number("recompute-num-layers");
+      if (layers && by_block) {  // so many blocks of every virtual stage, from its first one on
+        std::string list;
+        for (std::int64_t stage = 0; stage < stages_; ++stage) {
+          list += (stage == 0 ? "[" : ", ") + std::to_string(whole_number(*layers));
+        }
+        plan_.set("activation_checkpoint.recomputed_layers_per_stage", list + "]",
+                  from("recompute-num-layers"));
+      } else if (layers && *layers != 1) {
         plan_.lose(from("recompute-num-layers") + ": every block recomputes itself here");
       }
-      word("recompute-method");
       return;
     }
     if (!selective) return;
@@ -529,6 +537,7 @@ class MegatronReader : MegatronAccount {
 
   const PlanOptions& options_;
   std::int64_t replicas_ = 1;
+  std::int64_t stages_ = 1;  // virtual ones, of all pipeline ranks
   bool pipelined_ = false;
 };
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "core/handover/words.hpp"
 #include "core/spec/foreign_names.hpp"
 
@@ -269,9 +272,14 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
 
   const ActivationCheckpointSpec& recompute = s.activation_checkpoint;
   if (recompute.mode == ActivationCheckpoint::Full) {
+    const std::vector<int>& counts = recompute.recomputed_layers_per_stage;
     a.set(named("activation_checkpoint.mode"), "full");
-    a.set("recompute-method", "uniform");
-    a.set("recompute-num-layers", 1);
+    a.set("recompute-method", counts.empty() ? "uniform" : "block");
+    a.set("recompute-num-layers",
+          counts.empty() ? 1 : *std::max_element(counts.begin(), counts.end()));
+    leave_unsaid(h.unsaid, std::set<int>(counts.begin(), counts.end()).size() > 1,
+                 "activation_checkpoint.recomputed_layers_per_stage: all its stages recompute "
+                 "equally many blocks, here as many as the one that recomputes most");
   } else if (recompute.mode == ActivationCheckpoint::Selective) {
     const std::string& option = recompute.selective_ac_option;
     a.set(named("activation_checkpoint.mode"), "selective");
@@ -284,6 +292,9 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
                  "activation_checkpoint.selective_ac_option = \"" + option +
                      "\": of feed-forward networks it recomputes all or nothing, and not every "
                      "k-th block");
+    leave_unsaid(h.unsaid, !recompute.recomputed_layers_per_stage.empty(),
+                 "activation_checkpoint.recomputed_layers_per_stage: it says so of full "
+                 "recomputation only");
   }
   if (s.checkpoint.interval > 0) {
     a.set(named("checkpoint.interval"), s.checkpoint.interval);

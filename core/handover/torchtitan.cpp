@@ -246,6 +246,8 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                  "activation_checkpoint.selective_ac_option = \"" + a.selective_ac_option +
                      "\": it has \"op\" and numbers");
   }
+  leave_unsaid(h.unsaid, !a.recomputed_layers_per_stage.empty(),
+               "activation_checkpoint.recomputed_layers_per_stage: all its stages recompute alike");
 
   say_parallelism(s, config, h.unsaid);
   h.text = "# torchtitan 0.2, from the scenario \"" + s.name + "\"\n" + config.text();

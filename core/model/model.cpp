@@ -80,9 +80,8 @@ Flops forward_flops(const ModelSpec& spec, const LayerShape& shape) {
     few.layers = std::max(few.layers, first + 1);
   }
   const Model made = build_layers(few, shape);
-  const auto begin = std::find_if(made.layers.begin(), made.layers.end(), [](const Layer& layer) {
-    return layer.name.starts_with("blocks.");
-  });
+  const auto begin = std::find_if(made.layers.begin(), made.layers.end(),
+                                  [](const Layer& layer) { return layer.is_block(); });
   const auto end = begin + few.layers;
   Flops total;  // in the order of the layers, so that it is rounded like theirs
   for (auto layer = made.layers.begin(); layer != begin; ++layer) total += layer->forward_flops;

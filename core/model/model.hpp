@@ -104,12 +104,14 @@ struct LayerKind {
 struct Layer {
   std::string name;               // "embed", "blocks.3", "head", "stage.2"
   int kind = 0;                   // index into Model::kinds
+  int keeping_kind = 0;           // the same layer where nothing is recomputed; often `kind`
   std::vector<LayerUnit> units;   // empty if it has no parameters
   int statistics = -1;            // index into Model::statistics; -1: none
   std::int64_t output_bytes = 0;  // of "y" and of "dy", which are "x" and "dx" of the next layer
   Flops forward_flops;  // per microbatch; for experts, what tokens need, not what there is room for
   Flops frozen_flops;   // of forward_flops, those of products with frozen weights
   double balance = 1;   // cost for the partition into stages: forward flops, or the given time
+  bool is_block() const { return name.starts_with("blocks."); }
 };
 
 struct Model {

@@ -407,7 +407,7 @@ Model build_resnet(const ModelSpec& spec, const LayerShape& shape) {
       model.statistics.push_back(std::move(statistics));
     }
     const auto known = std::find(kind_names.begin(), kind_names.end(), kind);
-    layer.kind = static_cast<int>(known - kind_names.begin());
+    layer.kind = layer.keeping_kind = static_cast<int>(known - kind_names.begin());
     if (known == kind_names.end()) {
       kind_names.push_back(kind);
       const UnitLayout none;

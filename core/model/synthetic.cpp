@@ -41,7 +41,7 @@ Model build_synthetic(const CostsSpec& costs, int num_stages) {
     }
     Layer layer;
     layer.name = name;
-    layer.kind = entry->second;
+    layer.kind = layer.keeping_kind = entry->second;
     layer.balance = forward + input + weight;
     model.layers.push_back(std::move(layer));
   }

@@ -83,7 +83,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units) {
     Layer layer;
     layer.name = name;
-    layer.kind = kind;
+    layer.kind = layer.keeping_kind = kind;
     layer.units = std::move(units);
     layer.output_bytes = shape.own_rows() * spec.hidden * size_of(shape.dtype);
     if (!forward.contains(kind)) {
@@ -135,17 +135,23 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
     LayerDeclaration block(model, spec, shape, name);
     const bool experts = spec.has_experts(i);
     declare_block(block, spec, experts);
-    const Recompute recompute = shape.checkpoint.of_block(i).value_or(Recompute{});
-    std::string kind = std::string(experts ? "moe_block" : "block") + (recompute.any() ? "_r" : "");
-    auto& alike = kinds[kind];
-    const auto [known, fresh] = alike.try_emplace(trained_in(model, block.units(), name.size()),
-                                                  static_cast<int>(model.kinds.size()));
-    if (fresh) {
-      if (alike.size() > 1) kind += "_" + std::to_string(alike.size());
-      model.kinds.push_back(
-          block_kind(spec, shape, model, kind, name, block.units(), experts, recompute));
+    const auto kind_with = [&](const Recompute& recompute) {
+      std::string kind =
+          std::string(experts ? "moe_block" : "block") + (recompute.any() ? "_r" : "");
+      auto& alike = kinds[kind];
+      const auto [known, fresh] = alike.try_emplace(trained_in(model, block.units(), name.size()),
+                                                    static_cast<int>(model.kinds.size()));
+      if (fresh) {
+        if (alike.size() > 1) kind += "_" + std::to_string(alike.size());
+        model.kinds.push_back(
+            block_kind(spec, shape, model, kind, name, block.units(), experts, recompute));
+      }
+      return known->second;
+    };
+    add_layer(name, kind_with(shape.checkpoint.of_block(i).value_or(Recompute{})), block.units());
+    if (!shape.checkpoint.recomputed_layers_per_stage.empty()) {
+      model.layers.back().keeping_kind = kind_with(Recompute{});
     }
-    add_layer(name, known->second, block.units());
   }
 
   if (spec.is_vision()) {

@@ -39,6 +39,7 @@ class SpaceSearch {
               const SpaceOptions& options)
       : base_(base),
         oracle_(oracle),
+        prober_(prober),
         options_(options),
         estimator_(prober),
         bounds_(base),
@@ -359,7 +360,7 @@ class SpaceSearch {
   Result<void> choose_settings() {
     FoundLayout& best = result_.found.front();
     const auto of = [&](const LayoutFigures& f) { return value(f.step_time, f.memory.needed); };
-    for (const Alternatives& alternatives : settings()) {
+    for (const Alternatives& alternatives : settings(result_.capacity, prober_)) {
       if (stopped()) break;
       const std::vector<Scenario> others = alternatives(best.scenario);
       std::vector<std::optional<Result<LayoutFigures>>> figures(others.size());
@@ -421,6 +422,7 @@ class SpaceSearch {
 
   const Scenario& base_;
   const LayoutOracle& oracle_;
+  const Prober& prober_;
   const SpaceOptions& options_;
   Estimator estimator_;
   LayoutBounds bounds_;

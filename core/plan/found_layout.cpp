@@ -1,5 +1,7 @@
 #include "core/plan/found_layout.hpp"
 
+#include <numeric>
+
 #include "core/format/format.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -32,9 +34,16 @@ std::string layout_name(const Scenario& layout) {
     add(degree("ep", p.expert_parallel_degree) + (p.expert_parallel_folding ? " folded" : ""));
   }
   add(std::to_string(layout.num_microbatches()) + " × " + std::to_string(layout.microbatch_size()));
-  if (layout.activation_checkpoint.mode == ActivationCheckpoint::Full) add("full recomputation");
-  if (layout.activation_checkpoint.mode == ActivationCheckpoint::Selective) {
-    add("recomputation " + layout.activation_checkpoint.selective_ac_option);
+  const ActivationCheckpointSpec& recomputed = layout.activation_checkpoint;
+  if (recomputed.mode != ActivationCheckpoint::None) {
+    const auto& counts = recomputed.recomputed_layers_per_stage;
+    add((recomputed.mode == ActivationCheckpoint::Full
+             ? "full recomputation"
+             : "recomputation " + recomputed.selective_ac_option) +
+        (counts.empty()
+             ? ""
+             : " in " + std::to_string(std::accumulate(counts.begin(), counts.end(), 0)) + " of " +
+                   std::to_string(layout.model.layers) + " blocks"));
   }
   const StrategySpec usual;
   const bool shards = p.state_shards() > 1;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/format/format.hpp"
+#include "core/plan/recomputation.hpp"
 #include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
@@ -25,14 +26,37 @@ Change recompute(ActivationCheckpoint mode, const std::string& option) {
   return [mode, option](Scenario& s) -> std::vector<std::string> {
     ActivationCheckpointSpec& spec = s.activation_checkpoint;
     if (spec.mode == ActivationCheckpoint::Full) return {};
+    spec.recomputed_layers_per_stage.clear();
     if (mode == ActivationCheckpoint::Full) {
       spec.mode = mode;
       return {"activation_checkpoint.mode=full"};
     }
     if (spec.mode != ActivationCheckpoint::None || s.model.has_batch_norm()) return {};
-    spec = {mode, option};
+    spec.mode = mode;
+    spec.selective_ac_option = option;
     return {"activation_checkpoint.mode=selective",
             "activation_checkpoint.selective_ac_option=" + option};
+  };
+}
+
+/// As many whole blocks of each stage as it takes, if those are not all of them.
+Change recompute_what_it_takes(const Prober& prober) {
+  return [&prober](Scenario& s) -> std::vector<std::string> {
+    ActivationCheckpointSpec& spec = s.activation_checkpoint;
+    if (spec.mode == ActivationCheckpoint::Full && spec.recomputed_layers_per_stage.empty()) {
+      return {};
+    }
+    spec.mode = ActivationCheckpoint::Full;
+    spec.recomputed_layers_per_stage.clear();
+    if (!validate(s).empty()) return {};
+    const auto least =
+        least_recomputation(s, memory_per_rank(s.cluster, s.strategy.world_size()), prober);
+    if (!least) return {};
+    spec.recomputed_layers_per_stage = *least;
+    std::string list;
+    for (const int n : *least) list += (list.empty() ? "" : ",") + std::to_string(n);
+    return {"activation_checkpoint.mode=full",
+            "activation_checkpoint.recomputed_layers_per_stage=[" + list + "]"};
   };
 }
 
@@ -102,7 +126,8 @@ std::optional<Remedy> tried(const Scenario& scenario, const LayoutOracle& oracle
 
 }  // namespace
 
-std::vector<Remedy> remedies(const Scenario& scenario, const LayoutOracle& oracle) {
+std::vector<Remedy> remedies(const Scenario& scenario, const LayoutOracle& oracle,
+                             const Prober& prober) {
   using enum ActivationCheckpoint;
   const std::vector<Change> changes = {accumulate_shards,
                                        recompute(Selective, "op"),
@@ -112,7 +137,8 @@ std::vector<Remedy> remedies(const Scenario& scenario, const LayoutOracle& oracl
                                        smallest_microbatch,
                                        share_states(1),
                                        share_states(3),
-                                       states_on_host};
+                                       states_on_host,
+                                       recompute_what_it_takes(prober)};  // after what it is with
   std::vector<Remedy> found;
   const auto take = [&](const std::vector<const Change*>& both) {
     if (auto remedy = tried(scenario, oracle, both)) found.push_back(std::move(*remedy));

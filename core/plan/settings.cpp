@@ -1,5 +1,9 @@
 #include "core/plan/settings.hpp"
 
+#include <numeric>
+
+#include "core/plan/recomputation.hpp"
+#include "core/plan/space.hpp"
 #include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
@@ -47,11 +51,31 @@ std::vector<Scenario> buckets(const Scenario& layout) {
   return others(layout, strategies);
 }
 
+/// Whole blocks, or what the layout recomputes in all of its blocks, in fewer of them.
+std::vector<Scenario> fewer_recomputed(const Scenario& layout, Bytes capacity,
+                                       const Prober& prober) {
+  using enum ActivationCheckpoint;
+  if (layout.activation_checkpoint.mode == None || capacity.v <= 0) return {};
+  std::vector<Scenario> others;
+  for (const bool whole : {true, false}) {
+    if (whole && layout.activation_checkpoint.mode == Full) continue;
+    Scenario other = layout;
+    if (whole) other.activation_checkpoint = checkpoint_of(Recomputation::Blocks);
+    const auto least = least_recomputation(other, capacity, prober);
+    // With none recomputed it is a layout of its own, which has been compared.
+    if (!least || std::accumulate(least->begin(), least->end(), 0) == 0) continue;
+    other.activation_checkpoint.recomputed_layers_per_stage = *least;
+    others.push_back(std::move(other));
+  }
+  return others;
+}
+
 }  // namespace
 
-const std::vector<Alternatives>& settings() {
-  static const std::vector<Alternatives> all = {accumulation, prefetch, buckets};
-  return all;
+std::vector<Alternatives> settings(Bytes capacity, const Prober& prober) {
+  return {accumulation, prefetch, buckets, [capacity, &prober](const Scenario& layout) {
+            return fewer_recomputed(layout, capacity, prober);
+          }};
 }
 
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "core/base/units.hpp"
+#include "core/plan/estimate/probe.hpp"
 #include "core/spec/scenario.hpp"
 
 namespace lockstep {
@@ -17,6 +19,9 @@ using Alternatives = std::function<std::vector<Scenario>(const Scenario& layout)
 ///   microbatch, or once.
 /// - Prefetch (ZeRO 3): 0, 1, 2 or 4 units are gathered ahead.
 /// - Buckets (DDP): they close at 25, 100 or 400 MiB.
-const std::vector<Alternatives>& settings();
+/// - Recomputation: of whole blocks, and what the layout recomputes, in as many blocks of each
+/// stage
+///   as `capacity` bytes a rank need (0: no limit, and no such choice).
+std::vector<Alternatives> settings(Bytes capacity, const Prober& prober);
 
 }  // namespace lockstep

@@ -154,21 +154,22 @@ ActivationCheckpointSpec checkpoint_of(Recomputation what) {
     case Recomputation::None:
       return {};
     case Recomputation::Norms:
-      return {ActivationCheckpoint::Selective, "op"};
+      return {ActivationCheckpoint::Selective, "op", {}};
     case Recomputation::Attention:
-      return {ActivationCheckpoint::Selective, "attention"};
+      return {ActivationCheckpoint::Selective, "attention", {}};
     case Recomputation::EveryOther:
-      return {ActivationCheckpoint::Selective, "2"};
+      return {ActivationCheckpoint::Selective, "2", {}};
     case Recomputation::Blocks:
       break;
   }
-  return {ActivationCheckpoint::Full, "2"};
+  return {ActivationCheckpoint::Full, "2", {}};
 }
 
 bool LayoutConstraints::allows(const LayoutPoint& point, const Scenario& base) const {
-  if (keep_recomputation && checkpoint_of(point.recomputation) != base.activation_checkpoint) {
-    return false;
-  }
+  // In how many blocks of a stage is a setting of the layout that is found.
+  ActivationCheckpointSpec kept = base.activation_checkpoint;
+  kept.recomputed_layers_per_stage.clear();
+  if (keep_recomputation && checkpoint_of(point.recomputation) != kept) return false;
   if (wanted && !wanted(point)) return false;
   return std::all_of(only.begin(), only.end(),
                      [&](const Only& o) { return degree_of(point, o.what) == o.value; });

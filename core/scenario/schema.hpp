@@ -102,6 +102,7 @@ template <class V>
 void describe(V& v, ActivationCheckpointSpec& a) {
   v.field("mode", a.mode);
   v.field("selective_ac_option", a.selective_ac_option);
+  v.field("recomputed_layers_per_stage", a.recomputed_layers_per_stage);
 }
 
 template <class V>

@@ -26,6 +26,9 @@ struct ActivationCheckpointSpec {
   /// In selective mode: a number k, for everything in every k-th block; or one of
   /// selective_options().
   std::string selective_ac_option = "2";
+  /// By virtual stage: so many of its first blocks do what `mode` says, and the others keep
+  /// everything. Empty: all blocks of all stages do what `mode` says.
+  std::vector<int> recomputed_layers_per_stage;
   /// What the block recomputes; nullopt if the option is not valid.
   std::optional<Recompute> of_block(std::int64_t block) const;
   bool operator==(const ActivationCheckpointSpec&) const = default;

@@ -107,6 +107,7 @@ constexpr ForeignName kNames[] = {
     {"parallelism.overlap_param_gather", "", "overlap-param-gather", ""},
     {"activation_checkpoint.mode", kSame, "recompute-granularity", ""},
     {"activation_checkpoint.selective_ac_option", kSame, "recompute-modules", ""},
+    {"activation_checkpoint.recomputed_layers_per_stage", "", "recompute-num-layers", ""},
     {"checkpoint.interval", kSame, "save-interval", ""},
     {"checkpoint.folder", kSame, "save", ""},
     {"checkpoint.keep_latest_k", kSame, "", ""},

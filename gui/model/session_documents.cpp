@@ -242,7 +242,11 @@ void Session::look_for_remedies(const OpenDocument& document) {
       if (cancelled) return Error{ErrorKind::OutOfMemory, "cancelled", {}};
       return simulated_layout(scenario);
     };
-    return [this, id, run, found = lockstep::remedies(*run->scenario, oracle)] {
+    const auto prober = [&](const Scenario& scenario) -> Result<Probe> {
+      if (cancelled) return Error{ErrorKind::OutOfMemory, "cancelled", {}};
+      return simulated_probe(scenario);
+    };
+    return [this, id, run, found = lockstep::remedies(*run->scenario, oracle, prober)] {
       OpenDocument* open = find_document(id);
       if (!open || open->simulation != run) return;
       open->remedies = found;

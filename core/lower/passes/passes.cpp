@@ -8,6 +8,7 @@ namespace lockstep {
 namespace {
 
 std::string print_stages(const Draft& draft) {
+  const auto& counts = draft.scenario.activation_checkpoint.recomputed_layers_per_stage;
   std::string text;
   for (std::size_t s = 0; s < draft.stages.size(); ++s) {
     const StageLayers stage = draft.stages[s];
@@ -17,7 +18,9 @@ std::string print_stages(const Draft& draft) {
     }
     text += "stage " + std::to_string(s) + " layers";
     for (int l = stage.first; l < stage.last; ++l) {
-      text += " " + draft.model.layers[l].name;
+      const Layer& layer = draft.model.layers[l];
+      text += " " + layer.name;
+      if (!counts.empty() && layer.kind != layer.keeping_kind) text += "*";
     }
     text += "  cost " + std::to_string(cost) + "\n";
   }
@@ -44,9 +47,26 @@ Result<void> always(Draft& draft) {
   return {};
 }
 
+/// Lets the blocks of a stage after its first recomputed_layers_per_stage keep what they compute.
+void keep_other_blocks(Draft& draft) {
+  const auto& counts = draft.scenario.activation_checkpoint.recomputed_layers_per_stage;
+  if (counts.empty()) return;
+  // A stage that all ranks share, the embedding, comes before those that are counted.
+  const std::size_t first = draft.scenario.strategy.vocabulary_stages() > 1 ? 1 : 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    const StageLayers stage = draft.stages[s + first];
+    int recomputed = counts[s];
+    for (int l = stage.first; l < stage.last; ++l) {
+      Layer& layer = draft.model.layers[l];
+      if (layer.is_block() && --recomputed < 0) layer.kind = layer.keeping_kind;
+    }
+  }
+}
+
 void set_stages(Draft& draft) {
   const Scenario& s = draft.scenario;
   draft.stages = partition(draft.model, s.model.architecture, s.strategy);
+  keep_other_blocks(draft);
 }
 
 /// Sets the schedule, and repeats the stages for every copy of the model, which hold the same
@@ -91,7 +111,7 @@ using V = Verifiable;
 
 // clang-format off
 constexpr std::array kPasses = {
-    LoweringPass{"partition", "layers to virtual stages, balanced by cost or as given",
+    LoweringPass{"partition", "layers to virtual stages, balanced by cost or as given; recomputed ones have a *",
          always<set_stages>, print_stages, V::Nothing},
     LoweringPass{"pipeline", "the order of forward and backward passes on every pipeline rank",
          always<set_schedule>, print_schedule, V::Nothing},

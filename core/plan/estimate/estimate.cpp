@@ -61,7 +61,7 @@ std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
   repeat_blocks(draft.model, layout);
   const auto& layers = draft.model.layers;
   std::vector<double> beyond(layers.size(), 0.0);
-  const auto is_block = [&](std::size_t l) { return layers[l].name.starts_with("blocks."); };
+  const auto is_block = [&](std::size_t l) { return layers[l].is_block(); };
   const int period = period_of_blocks(layout);
   double sum = 0;
   int counted = 0;
@@ -86,6 +86,9 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (p.offload != Offload::None) return "offload";
   if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";
   if (s.cluster.ranks_per_device > 1) return "ranks that share a device";
+  if (!s.activation_checkpoint.recomputed_layers_per_stage.empty()) {
+    return "recomputation that differs from block to block";
+  }
   if (p.sequence_parallel() && p.tensor_parallel_degree >= kManyOfSequence) {
     return "sequence parallelism over eight ranks";
   }
@@ -325,6 +328,7 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
       one.training.local_batch_size * layout.strategy.data_parallel_degree();
   one.strategy.pipeline_parallel_microbatches = 1;
   one.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
+  one.activation_checkpoint.recomputed_layers_per_stage.clear();
   const auto parts = memory_->parts.get(one, [&]() -> Result<Memory::Parts> {
     const Scenario small = one_period(one);
     Draft draft(small);

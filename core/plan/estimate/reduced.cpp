@@ -17,6 +17,7 @@ Scenario with_blocks(const Scenario& layout, std::int64_t blocks) {
   s.strategy.pipeline_parallel_virtual_stages = 1;
   s.strategy.pipeline_parallel_microbatch_group_size = 0;
   s.strategy.pipeline_parallel_layers_per_stage.clear();
+  s.activation_checkpoint.recomputed_layers_per_stage.clear();
   return s;
 }
 
@@ -105,9 +106,8 @@ Scenario one_period(const Scenario& layout) {
 
 void repeat_blocks(Model& model, const Scenario& layout) {
   const int made = static_cast<int>(one_period(layout).model.layers);
-  const auto first = std::find_if(model.layers.begin(), model.layers.end(), [](const Layer& layer) {
-    return layer.name.starts_with("blocks.");
-  });
+  const auto first = std::find_if(model.layers.begin(), model.layers.end(),
+                                  [](const Layer& layer) { return layer.is_block(); });
   if (layout.model.has_batch_norm() || first == model.layers.end()) return;
   const auto begin = first - model.layers.begin();
   const std::vector<Layer> period(first + std::min(made, blocks_before_period(layout)),

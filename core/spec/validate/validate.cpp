@@ -193,6 +193,23 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                "in its running statistics twice",
                ErrorKind::Unsupported);
   }
+  const std::vector<int>& counts = spec.recomputed_layers_per_stage;
+  const std::string counts_key = "activation_checkpoint.recomputed_layers_per_stage";
+  if (!counts.empty()) {
+    const int stages = s.strategy.num_stages();
+    if (spec.mode == ActivationCheckpoint::None) {
+      faults.add(counts_key,
+                 "nothing is recomputed: set activation_checkpoint.mode to full or "
+                 "selective, or leave this list out");
+    } else if (counts.size() != static_cast<std::size_t>(stages)) {
+      faults.add(counts_key, "recomputed_layers_per_stage has " + std::to_string(counts.size()) +
+                                 " values for " + std::to_string(stages) + " stages");
+    } else if (std::any_of(counts.begin(), counts.end(),
+                           [&](int n) { return n < 0 || n > s.model.layers; })) {
+      faults.add(counts_key, "a stage recomputes between 0 and all " +
+                                 std::to_string(s.model.layers) + " blocks of the model");
+    }
+  }
   if (spec.of_block(0)) return;
   const std::string close = nearest(spec.selective_ac_option, selective_options());
   faults.add("activation_checkpoint.selective_ac_option",

@@ -87,6 +87,22 @@ nodes = 4
                 {.nodes = 4}) == Lines{});
 }
 
+TEST_CASE("Megatron-LM's blocks that are recomputed of every stage are a list of one number",
+          "[core][handover]") {
+  std::string text = k70b;
+  const std::size_t mode = text.find("mode = \"full\"");
+  REQUIRE(mode != std::string::npos);
+  text.insert(mode, "recomputed_layers_per_stage = [7, 7, 7, 7, 7, 7, 7, 7]\n");
+  CHECK(lost_in(Trainer::Megatron, text, {.nodes = 8}) == Lines{});
+
+  const Result<Handover> there = hand_over(
+      "megatron",
+      parsed(text, {"activation_checkpoint.recomputed_layers_per_stage=[7,5,3,1,0,0,0,0]"}));
+  REQUIRE(there.ok());
+  CHECK_THAT(there->text, ContainsSubstring("--recompute-method block\n--recompute-num-layers 7"));
+  CHECK(mentions(there->unsaid, "recomputed_layers_per_stage"));
+}
+
 TEST_CASE("Megatron-LM's experts decide how many GPUs there must be, and share them as shards",
           "[core][handover]") {
   const std::string script = R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4

@@ -90,7 +90,7 @@ TEST_CASE("forward flops without every block are those of all blocks", "[core][m
   for (const ModelSpec& spec : {gpt2(12, 768, 12), llama2_7b(), experts}) {
     for (const char* option : {"op", "2", "3"}) {
       LayerShape s = shape(16, 2048);
-      s.checkpoint = {ActivationCheckpoint::Selective, option};
+      s.checkpoint = {ActivationCheckpoint::Selective, option, {}};
       INFO(spec.layers << " blocks, recomputation " << option);
       CHECK(forward_flops(spec, s).v == build_layers(spec, s).forward_flops().v);
     }

@@ -30,7 +30,7 @@ TEST_CASE("the name of a layout has its degrees, its microbatches and what it re
           "[core][plan]") {
   Scenario s = layout();
   CHECK(layout_name(s) == "tp 2 · pp 2 Interleaved1F1B v 2 · dp 2 ZeRO 1 · 4 × 2");
-  s.activation_checkpoint = {ActivationCheckpoint::Full, "2"};
+  s.activation_checkpoint = {ActivationCheckpoint::Full, "2", {}};
   CHECK(layout_name(s).ends_with(" · full recomputation"));
   s.strategy.zero_stage = 3;
   CHECK(layout_name(s).find("dp 2 FSDP") != std::string::npos);

@@ -1,6 +1,8 @@
 // What makes a scenario fit: the keys that are named do, when they are set.
 #include "core/plan/remedies.hpp"
 
+#include <algorithm>
+
 #include "backends/simulated_step.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/catch.hpp"
@@ -44,7 +46,7 @@ TEST_CASE("each remedy fits, and its keys set in the file make the same scenario
     INFO(memory << " GB");
     const Scenario s = scenario(memory);
     REQUIRE(simulated_layout(s).error().kind == ErrorKind::OutOfMemory);
-    const std::vector<Remedy> found = remedies(s, simulated_layout);
+    const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
     REQUIRE(!found.empty());
     Seconds before;
     for (const Remedy& remedy : found) {
@@ -58,7 +60,7 @@ TEST_CASE("each remedy fits, and its keys set in the file make the same scenario
 
 TEST_CASE("a device that holds no layout has no remedy, and the text says where to go on",
           "[core][plan]") {
-  const std::vector<Remedy> none = remedies(scenario("0.05"), simulated_layout);
+  const std::vector<Remedy> none = remedies(scenario("0.05"), simulated_layout, simulated_probe);
   CHECK(none.empty());
   CHECK_THAT(remedies_text(none), ContainsSubstring("lockstep search"));
 }
@@ -69,8 +71,33 @@ TEST_CASE("whole gradients of many passes are remedied by adding up shards", "[c
       "activation_checkpoint.mode=full", "parallelism.accumulate_sharded_gradients=never"};
   const Scenario s = scenario("5.1", passes);
   REQUIRE(!simulated_layout(s).ok());
-  const std::vector<Remedy> found = remedies(s, simulated_layout);
+  const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
   REQUIRE(!found.empty());
   CHECK(found.front().keys ==
         std::vector<std::string>{"parallelism.accumulate_sharded_gradients=always"});
+}
+
+TEST_CASE("a pipeline that fits but for its first ranks is remedied by recomputing their blocks",
+          "[core][plan]") {
+  const std::vector<std::string> stages = {
+      "parallelism.data_parallel_shard_degree=1", "parallelism.pipeline_parallel_degree=4",
+      "parallelism.pipeline_parallel_microbatches=16", "training.local_batch_size=16"};
+  const Scenario s = scenario("6.5", stages);
+  REQUIRE(!simulated_layout(s).ok());
+  const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
+  const auto by_stage = std::find_if(found.begin(), found.end(), [](const Remedy& r) {
+    return !r.scenario.activation_checkpoint.recomputed_layers_per_stage.empty();
+  });
+  const auto whole = std::find_if(found.begin(), found.end(), [](const Remedy& r) {
+    return r.keys == std::vector<std::string>{"activation_checkpoint.mode=full"};
+  });
+  REQUIRE(by_stage != found.end());
+  REQUIRE(whole != found.end());
+  const std::vector<int>& counts =
+      by_stage->scenario.activation_checkpoint.recomputed_layers_per_stage;
+  CHECK(counts.front() > counts.back());
+  CHECK(by_stage->figures.step_time < whole->figures.step_time);
+  std::vector<std::string> set = stages;
+  set.insert(set.end(), by_stage->keys.begin(), by_stage->keys.end());
+  CHECK(scenario("6.5", set) == by_stage->scenario);
 }

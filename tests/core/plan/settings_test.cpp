@@ -28,11 +28,11 @@ Scenario task(const std::string& strategy) {
 std::vector<std::size_t> choices(const std::string& strategy) {
   const Scenario layout = task(strategy);
   std::vector<std::size_t> counts;
-  for (const Alternatives& alternatives : settings()) {
+  for (const Alternatives& alternatives : settings(layout.cluster.device.memory, simulated_probe)) {
     const std::vector<Scenario> others = alternatives(layout);
     for (const Scenario& other : others) {
       CHECK(validate(other).empty());
-      CHECK(!(other.strategy == layout.strategy));
+      CHECK(!(other == layout));
       CHECK(layout_name(other) != layout_name(layout));
     }
     counts.push_back(others.size());
@@ -43,12 +43,38 @@ std::vector<std::size_t> choices(const std::string& strategy) {
 }  // namespace
 
 TEST_CASE("a layout has only the settings that it uses", "[core][plan]") {
-  using Counts = std::vector<std::size_t>;  // accumulation, prefetch, buckets
-  CHECK(choices("data_parallel_replicate_degree = 4\n") == Counts{0, 0, 2});
-  CHECK(choices("data_parallel_shard_degree = 4\nzero_stage = 1\n") == Counts{0, 0, 0});
-  CHECK(choices("data_parallel_shard_degree = 4\nzero_stage = 2\n") == Counts{1, 0, 0});
-  CHECK(choices("data_parallel_shard_degree = 4\n") == Counts{1, 3, 0});
-  CHECK(choices("tensor_parallel_degree = 4\n") == Counts{0, 0, 0});
+  using Counts = std::vector<std::size_t>;  // accumulation, prefetch, buckets, recomputation
+  CHECK(choices("data_parallel_replicate_degree = 4\n") == Counts{0, 0, 2, 0});
+  CHECK(choices("data_parallel_shard_degree = 4\nzero_stage = 1\n") == Counts{0, 0, 0, 0});
+  CHECK(choices("data_parallel_shard_degree = 4\nzero_stage = 2\n") == Counts{1, 0, 0, 0});
+  CHECK(choices("data_parallel_shard_degree = 4\n") == Counts{1, 3, 0, 0});
+  CHECK(choices("tensor_parallel_degree = 4\n") == Counts{0, 0, 0, 0});
+}
+
+TEST_CASE("what is recomputed in all blocks may be in fewer, if memory has a limit",
+          "[core][plan]") {
+  Scenario layout = task("pipeline_parallel_degree = 4\n");
+  layout.training.local_batch_size = layout.training.global_batch_size = 16;
+  layout.strategy.pipeline_parallel_microbatches = 16;
+  REQUIRE(validate(layout).empty());
+  const auto needed = [&](ActivationCheckpoint mode) {
+    Scenario s = layout;
+    s.activation_checkpoint.mode = mode;
+    return simulated_layout(s)->memory.needed;
+  };
+  const Bytes none = needed(ActivationCheckpoint::None), all = needed(ActivationCheckpoint::Full);
+  const auto alternatives = [&](Bytes capacity) {
+    return settings(capacity, simulated_probe).back()(layout);
+  };
+  CHECK(alternatives(all).empty());  // nothing is recomputed as it is
+  layout.activation_checkpoint.mode = ActivationCheckpoint::Full;
+  CHECK(alternatives(Bytes{}).empty());
+  CHECK(alternatives(none).empty());
+  const std::vector<Scenario> tight = alternatives(Bytes{(all.v + none.v) / 2});
+  REQUIRE(tight.size() == 1);
+  CHECK(validate(tight.front()).empty());
+  CHECK(tight.front().activation_checkpoint.recomputed_layers_per_stage.back() == 0);
+  CHECK_THAT(layout_name(tight.front()), ContainsSubstring("of 8 blocks"));
 }
 
 TEST_CASE("a search takes the settings that make its best layout better, and no others",
