@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/sim/engine.hpp"
+#include "backends/sim/loading.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/lower/lower.hpp"
 #include "core/memory/device_memory.hpp"
@@ -37,7 +38,8 @@ Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
   const auto program = std::make_shared<const Program>(std::move(*lowered));
   return std::function<Result<Seconds>(const ClusterSpec&)>(
       [program, what_if = scenario.what_if](const ClusterSpec& cluster) -> Result<Seconds> {
-        const Result<sim::Timeline> timeline = sim::simulate(*program, cluster, what_if);
+        const Result<sim::Timeline> timeline =
+            sim::simulate_with_loader(*program, cluster, what_if);
         if (!timeline) return timeline.error();
         return to_seconds(timeline->makespan);
       });
@@ -74,7 +76,7 @@ Result<Probe> simulated_probe(const Scenario& scenario) {
   Result<Program> program = lower_unverified(scenario);
   if (!program) return program.error();
   const Result<sim::Timeline> timeline =
-      sim::simulate(*program, scenario.cluster, scenario.what_if);
+      sim::simulate_with_loader(*program, scenario.cluster, scenario.what_if);
   if (!timeline) return timeline.error();
   Probe probe;
   probe.step = to_seconds(timeline->makespan);

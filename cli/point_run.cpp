@@ -332,8 +332,8 @@ Result<void> PointRun::write_subject(const Program& program) {
 
 void PointRun::log_step(const StepResult& step, std::int64_t tokens_per_step) {
   if (!metrics_) return;
-  const auto written =
-      metrics_->append(step, tokens_per_step, {saving_, waits_.mean, waits_.straggler, validated_});
+  const auto written = metrics_->append(
+      step, tokens_per_step, {saving_, waits_.mean, waits_.straggler, waits_.loading, validated_});
   saving_ = {};
   if (!written && !metrics_lost_) {
     note(written.error().message + ": steps from " + std::to_string(step.step + 1) +

@@ -200,6 +200,10 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
   }
   summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
               percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+  if (const Seconds data = r.causes.bubbles[BubbleCause::Data]; data.v > 1e-3 * r.step_time.v) {
+    summary.add("data loader", time_text(data) + " of the step",
+                "in which a rank computes nothing, but waits for samples");
+  }
   const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
   summary.add("exposed comm", time_text(r.exposed_comm),
               percent_text(share) + " of the step, mean over ranks");

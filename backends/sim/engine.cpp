@@ -20,6 +20,9 @@ namespace {
 
 /// So many streams do not fit into a core's cache.
 constexpr std::size_t kManyCells = 10'000;
+/// What an event whose key is odd says has come: the last byte of a message, a rank at a
+/// collective with members of other islands, or samples.
+enum class Awaited : std::uint32_t { Message, Members, Samples };
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
 /// Runs ops until none is left, or until an island meets another.
@@ -104,7 +107,17 @@ class Engine {
       const std::uint32_t c = event.key >> 1;
       if (event.key & 1u) {
         now_ = event.time;
-        event.version == 0 ? arrive(c) : join_meeting(c);
+        switch (static_cast<Awaited>(event.version)) {
+          case Awaited::Message:
+            arrive(c);
+            break;
+          case Awaited::Members:
+            join_meeting(c);
+            break;
+          case Awaited::Samples:
+            start_copy(c);
+            break;
+        }
       } else if (!state_.fluid || event.version == state_.activities[c].version) {
         now_ = event.time;
         complete(c);
@@ -157,8 +170,23 @@ class Engine {
     } else if (is_collective(op.kind)) {
       reach_group(c, op);
     } else {
-      start(c, durations_.of_copy(*r.role, op));
+      const std::int64_t loading = until_loaded(op);
+      if (loading > 0) {
+        heap_.push({now_ + loading, (c << 1) | 1u, static_cast<std::uint32_t>(Awaited::Samples)});
+      } else {
+        start_copy(c);
+      }
     }
+  }
+
+  void start_copy(std::uint32_t c) {
+    start(c, durations_.of_copy(*ranks_[cells_[c].rank].role, state_.front_op(c)));
+  }
+
+  /// Until the data loader has what a copy brings.
+  std::int64_t until_loaded(const Op& op) const {
+    if (plan_.samples.each == SimTime{} || !op.brings_samples()) return 0;
+    return plan_.samples.of(op.microbatch).count() - now_;
   }
 
   /// Until the host has launched the last kernel of a call. The host itself waits for the messages
@@ -178,7 +206,7 @@ class Engine {
     Cell& cell = cells_[c];
     cell.state = Cell::Waiting;
     if (alone_ && islands_.bridges[instance_of(cell, op)] != 0) {
-      arrived_.push_back({now_, (c << 1) | 1u, 1});
+      arrived_.push_back({now_, (c << 1) | 1u, static_cast<std::uint32_t>(Awaited::Members)});
       return;
     }
     join_meeting(c);
@@ -293,7 +321,7 @@ class Engine {
     if (first && cell.last_arrival == now_) {
       arrive(c);
     } else {
-      heap_.push({cell.last_arrival, (c << 1) | 1u, 0});
+      heap_.push({cell.last_arrival, (c << 1) | 1u, static_cast<std::uint32_t>(Awaited::Message)});
     }
   }
 
@@ -406,8 +434,9 @@ class Simulation {
 Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
                           const WhatIfSpec& what_if, const EngineOptions& options) {
   const ClusterSpec changed = apply(what_if, cluster);
-  const Result<Plan> plan = make_plan(program, changed, what_if, options.fold);
+  Result<Plan> plan = make_plan(program, changed, what_if, options.fold);
   if (!plan) return plan.error();
+  plan->samples = options.samples;
   Timeline timeline;
   timeline.ranks = plan->folding.representatives;
   timeline.same_as = plan->folding.representative_of;

@@ -1,6 +1,7 @@
 // Engine: a discrete-event run of one training step on a virtual clock, without trace and files.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -30,8 +31,17 @@ struct Timeline {
   std::int64_t num_ops = 0;     // of all simulated ranks together
 };
 
+/// When a rank's data loader has the samples of microbatch i: at first + i each, or before the step
+/// begins.
+struct SampleTimes {
+  SimTime first{}, each{};
+  SimTime of(Microbatch i) const { return first + std::max(i, 0) * each; }
+};
+
 struct EngineOptions {
   bool fold = true;  // simulate only one rank of those that cannot differ
+  SampleTimes samples =
+      {};  // all zero: nobody waits for a data loader (loading.hpp has those who do)
 };
 
 /// When each op of a simulated rank was at the front of its stream with its dependencies ended,
@@ -55,7 +65,9 @@ IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId,
 ///   program.p2p_latency, where set, is the latency; the transfer then takes no time.
 /// - With NCCL a rank has four ports: into and out of its device, inside the node and to the
 ///   network. Transfers that use a port at one time divide it by max-min fairness (PortShares).
-/// - A host copy takes bytes / host_bandwidth.
+/// - A host copy takes bytes / host_bandwidth; one that brings samples from memory that is not
+///   pinned, 2 bytes / host_memory_bandwidth in addition. Samples are not brought before
+///   EngineOptions::samples has them.
 /// - Calls of a rank that takes part in a running collective or message progress at
 ///   1/overlap_slowdown (DeviceSpec), and so does a transfer of which a rank runs a call. Latencies
 ///   of messages and host copies are not slowed down.

@@ -31,8 +31,14 @@ class OpDurations {
   }
 
   std::int64_t of_copy(const Role& role, const Op& op) const {
-    if (!(cluster_.device.host_bandwidth.v > 0)) return 0;
-    return to_sim_time(payload_bytes(program_, role, op) / cluster_.device.host_bandwidth).count();
+    const DeviceSpec& device = cluster_.device;
+    if (!(device.host_bandwidth.v > 0)) return 0;
+    const Bytes bytes = payload_bytes(program_, role, op);
+    Seconds time = bytes / device.host_bandwidth;
+    if (!cluster_.loader.pin_memory && op.brings_samples() && !device.is_host()) {
+      time += Bytes{2 * bytes.v} / device.host_memory_bandwidth;  // read and written once more
+    }
+    return to_sim_time(time).count();
   }
 
   std::int64_t of_collective(const Role& role, const RolePlan& role_plan, const Op& op,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/sim/engine.hpp"
 #include "backends/sim/port_shares.hpp"
 #include "backends/sim/ways_of_framework.hpp"
 #include "core/base/index_vector.hpp"
@@ -49,6 +50,7 @@ struct Plan {
   bool cores_transfer = false;  // transfers among a device's ranks are its cores' work as calls are
   bool shared_devices = false;  // and these are of several ranks
   std::int64_t hand_over = 0;   // in ps: what waking a stream takes
+  SampleTimes samples;          // EngineOptions::samples
   bool shared_ports = false;    // transfers at one time divide the ports of a rank
   int message_parts = 1;        // tensor-parallel ranks that send a part of a message each,
   GroupLinks message_links;     // and the links over which they gather it

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/sim/engine.hpp"
+#include "backends/sim/loading.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/trace_builder.hpp"
 
@@ -52,7 +53,7 @@ std::vector<Span> take_spans(sim::Timeline& timeline, const Program& program) {
 
 Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& cluster,
                                   const RunOptions& options) {
-  Result<sim::Timeline> timeline = sim::simulate(program, cluster, what_if_);
+  Result<sim::Timeline> timeline = sim::simulate_with_loader(program, cluster, what_if_);
   if (!timeline) return timeline.error();
   std::vector<Span> spans = take_spans(*timeline, program);
   // What names the ops comes after, so that it can have the memory of the times.

@@ -11,7 +11,7 @@ namespace {
 
 /// What the rank waits for in a stretch of a gap. Whether that makes it warm-up or cool-down
 /// depends on the phase of the schedule, which is considered later (lay_out).
-enum class Reason : std::uint8_t { Nothing, Transfer, Message, Collective, Work };
+enum class Reason : std::uint8_t { Nothing, Transfer, Message, Collective, Samples, Work };
 
 struct Stretch {
   SimTime begin{}, end{};
@@ -134,6 +134,11 @@ class RankBubbles {
       push(s.end, Reason::Nothing, -1);
       const bool transfer = step_.span_class(before) == SpanClass::Transfer;
       push(s.active, transfer ? Reason::Transfer : Reason::Work, before);
+      if (!transfer && step_.op(before).microbatch >= 0) {  // of a copy
+        push(s.begin, Reason::Samples, before);
+        i = before;
+        continue;
+      }
       const SpanIndex late = step_.last_arrival(before);
       const bool message = step_.other_end(before) >= 0;
       push(s.begin, message ? Reason::Message : Reason::Collective, late == before ? -1 : late);
@@ -180,6 +185,8 @@ class RankBubbles {
         if (s.blocker < 0) return BubbleCause::Other;
         return phases_.pipeline && s.begin >= phases_.last_backward ? BubbleCause::CoolDown
                                                                     : BubbleCause::Peer;
+      case Reason::Samples:
+        return BubbleCause::Data;
       case Reason::Nothing:
         return first ? BubbleCause::WarmUp : BubbleCause::Other;
       case Reason::Transfer:
@@ -236,7 +243,8 @@ double ratio(SimTime a, SimTime b) {
 
 std::string_view to_string(BubbleCause cause) {
   constexpr IndexArray<BubbleCause, std::string_view, kNumBubbleCauses> kNames = {
-      "warm-up", "waiting for a peer", "exposed communication", "cool-down", "other"};
+      "warm-up",   "waiting for a peer", "exposed communication",
+      "cool-down", "waiting for data",   "other"};
   return kNames[cause];
 }
 
@@ -299,6 +307,10 @@ std::string describe(const StepGraph& step, const Bubble& bubble) {
   if (bubble.blocker < 0) {
     if (bubble.cause == BubbleCause::Communication) return "waits while another step transfers";
     return bubble.next < 0 ? "done with the step, others are not" : "nothing to do";
+  }
+  if (bubble.cause == BubbleCause::Data) {
+    return "waits until the data loader has microbatch " +
+           std::to_string(step.op(bubble.blocker).microbatch);
   }
   const Rank rank = step[bubble.blocker].rank;
   return "waits for " + describe(step, bubble.blocker) +

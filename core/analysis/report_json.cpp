@@ -39,7 +39,7 @@ ordered_json by_rank(const Report& report, F field) {
 // ------------------------------------------------ causes
 
 constexpr std::array<const char*, kNumBubbleCauses> kCauseKeys = {
-    "warm_up", "peer", "communication", "cool_down", "other"};
+    "warm_up", "peer", "communication", "cool_down", "data", "other"};
 
 /// Calls visit(group, key, reference) for every field of RankCauses. In JSON, each is a list by
 /// rank.

@@ -63,6 +63,7 @@ std::vector<SaidPart> said_parts(const Report& a, const Report& b) {
       {std::string(to_string(StepCause::Waiting)), of(StepCause::Waiting)},
       {std::string(to_string(StepCause::Communication)) + transfer_behind(a, b, communication),
        communication},
+      {std::string(to_string(StepCause::Data)), of(StepCause::Data)},
       {"other idle time", of(StepCause::Other)},
   };
   std::stable_sort(parts.begin(), parts.end(), [](const SaidPart& p, const SaidPart& q) {
@@ -79,8 +80,8 @@ std::vector<SaidPart> said_parts(const Report& a, const Report& b) {
 
 std::string_view to_string(StepCause part) {
   constexpr IndexArray<StepCause, std::string_view, kNumStepCauses> kNames = {
-      "computation",           "recompute", "imbalance", "warm-up", "waiting for a peer",
-      "exposed communication", "cool-down", "other"};
+      "computation",           "recompute", "imbalance",        "warm-up", "waiting for a peer",
+      "exposed communication", "cool-down", "waiting for data", "other"};
   return kNames[part];
 }
 
@@ -98,6 +99,8 @@ std::optional<BubbleCause> cause_of(StepCause part) {
       return BubbleCause::Communication;
     case StepCause::CoolDown:
       return BubbleCause::CoolDown;
+    case StepCause::Data:
+      return BubbleCause::Data;
     case StepCause::Other:
       return BubbleCause::Other;
   }
@@ -128,6 +131,7 @@ StepCauses step_causes(const Report& report) {
     parts[StepCause::WarmUp] += share * bubbles[BubbleCause::WarmUp];
     parts[StepCause::Communication] += share * bubbles[BubbleCause::Communication];
     parts[StepCause::CoolDown] += share * bubbles[BubbleCause::CoolDown];
+    parts[StepCause::Data] += share * bubbles[BubbleCause::Data];
     parts[StepCause::Other] += share * bubbles[BubbleCause::Other];
   }
   return parts;

@@ -228,6 +228,8 @@ struct Op {
   HostData host() const { return static_cast<HostData>(target); }
   /// Whether the op is a copy between two buffers.
   bool moves_memory() const { return is_copy(kind) && host() == HostData::Memory; }
+  /// Whether the op brings what the data loader made of a microbatch's samples.
+  bool brings_samples() const { return kind == OpKind::HostToDevice && is_batch(host()); }
 };
 static_assert(sizeof(Op) <= 64);
 /// Compares neither where the slices begin nor what they hold; operator== of Role compares the

@@ -26,7 +26,7 @@ Change recompute(ActivationCheckpoint mode, const std::string& option) {
   return [mode, option](Scenario& s) -> std::vector<std::string> {
     ActivationCheckpointSpec& spec = s.activation_checkpoint;
     if (spec.mode == ActivationCheckpoint::Full) return {};
-    spec.recomputed_layers_per_stage.clear();
+    if (!spec.recomputed_layers_per_stage.empty()) return {};  // it would stay
     if (mode == ActivationCheckpoint::Full) {
       spec.mode = mode;
       return {"activation_checkpoint.mode=full"};
@@ -39,24 +39,24 @@ Change recompute(ActivationCheckpoint mode, const std::string& option) {
   };
 }
 
-/// As many whole blocks of each stage as it takes, if those are not all of them.
-Change recompute_what_it_takes(const Prober& prober) {
-  return [&prober](Scenario& s) -> std::vector<std::string> {
+/// What `change` recomputes, in as many blocks of each stage as it takes, if those are not all.
+Change where_it_takes(const Change& change, const Prober& prober) {
+  return [&prober, change](Scenario& s) -> std::vector<std::string> {
     ActivationCheckpointSpec& spec = s.activation_checkpoint;
-    if (spec.mode == ActivationCheckpoint::Full && spec.recomputed_layers_per_stage.empty()) {
-      return {};
+    if (!spec.recomputed_layers_per_stage.empty()) {  // too few, which the new list takes away
+      spec.recomputed_layers_per_stage.clear();
+      spec.mode = ActivationCheckpoint::None;
     }
-    spec.mode = ActivationCheckpoint::Full;
-    spec.recomputed_layers_per_stage.clear();
-    if (!validate(s).empty()) return {};
-    const auto least =
-        least_recomputation(s, memory_per_rank(s.cluster, s.strategy.world_size()), prober);
+    std::vector<std::string> keys = change(s);
+    if (keys.empty() || !validate(s).empty()) return {};
+    const Bytes capacity = memory_per_rank(s.cluster, s.strategy.world_size());
+    const auto least = least_recomputation(s, capacity, prober);
     if (!least) return {};
     spec.recomputed_layers_per_stage = *least;
     std::string list;
     for (const int n : *least) list += (list.empty() ? "" : ",") + std::to_string(n);
-    return {"activation_checkpoint.mode=full",
-            "activation_checkpoint.recomputed_layers_per_stage=[" + list + "]"};
+    keys.push_back("activation_checkpoint.recomputed_layers_per_stage=[" + list + "]");
+    return keys;
   };
 }
 
@@ -129,16 +129,13 @@ std::optional<Remedy> tried(const Scenario& scenario, const LayoutOracle& oracle
 std::vector<Remedy> remedies(const Scenario& scenario, const LayoutOracle& oracle,
                              const Prober& prober) {
   using enum ActivationCheckpoint;
-  const std::vector<Change> changes = {accumulate_shards,
-                                       recompute(Selective, "op"),
-                                       recompute(Selective, "attention"),
-                                       recompute(Full, ""),
-                                       divide_rows,
-                                       smallest_microbatch,
-                                       share_states(1),
-                                       share_states(3),
-                                       states_on_host,
-                                       recompute_what_it_takes(prober)};  // after what it is with
+  const std::vector<Change> changes = {accumulate_shards, recompute(Selective, "op"),
+                                       recompute(Selective, "attention"), recompute(Full, ""),
+                                       divide_rows, smallest_microbatch, share_states(1),
+                                       share_states(3), states_on_host,
+                                       // After what they may be paired with:
+                                       where_it_takes(recompute(Selective, "op"), prober),
+                                       where_it_takes(recompute(Full, ""), prober)};
   std::vector<Remedy> found;
   const auto take = [&](const std::vector<const Change*>& both) {
     if (auto remedy = tried(scenario, oracle, both)) found.push_back(std::move(*remedy));
@@ -164,7 +161,10 @@ std::string remedies_text(const std::vector<Remedy>& remedies) {
   TextTable table({"what would make it fit", "memory", "step time"});
   for (const Remedy& remedy : remedies) {
     std::string keys;
-    for (const std::string& key : remedy.keys) keys += (keys.empty() ? "--set " : " --set ") + key;
+    for (const std::string& key : remedy.keys) {
+      const char* quote = key.find('[') == std::string::npos ? "" : "'";  // for the shell
+      keys += (keys.empty() ? "--set " : " --set ") + (quote + key + quote);
+    }
     table.add(
         {keys, bytes_text(remedy.figures.memory.needed), time_text(remedy.figures.step_time)});
   }

@@ -18,11 +18,11 @@ struct Remedy {
 };
 
 /// The remedies among: gradients added up in shards, recomputation (of norms and activations, of
-/// attention, of whole blocks, and of as many blocks of each stage as it takes), sequence
-/// parallelism, the smallest microbatch, states shared among the replicas that there are, and
-/// states on the host. Each is tried alone, and where none suffices, in pairs, of which three that
-/// do are enough. The batch, the model and the number of ranks stay. Fastest step first; empty:
-/// none of them makes it fit. Requires that the scenario validates and does not fit.
+/// attention, of whole blocks; of the first and the last also in as many blocks of each stage as it
+/// takes), sequence parallelism, the smallest microbatch, states shared among the replicas that
+/// there are, and states on the host. Each is tried alone, and where none suffices, in pairs, of
+/// which three that do are enough. The batch, the model and the number of ranks stay. Fastest step
+/// first; empty: none of them makes it fit. Requires that the scenario validates and does not fit.
 std::vector<Remedy> remedies(const Scenario& scenario, const LayoutOracle& oracle,
                              const Prober& prober);
 

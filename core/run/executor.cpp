@@ -411,21 +411,25 @@ class Execution {
   static Metric metric(const std::optional<double>& value) {
     return {value.value_or(0), value.has_value()};
   }
-  using Metrics = std::array<Metric, 3>;  // loss, gradient norm, time waiting
+  using Metrics = std::array<Metric, 4>;  // loss, gradient norm, time waiting, time loading
 
   void count_waits(Seconds time, const std::vector<Metrics>& ranks) {
     std::vector<Seconds> waiting;
     for (const Metrics& rank : ranks) waiting.push_back({rank[2].value});
     const std::string said = stragglers_.add(time, waiting);
     if (!said.empty()) note(said);
-    if (leads() && options_.on_waits) options_.on_waits(stragglers_.waits());
+    if (!leads() || !options_.on_waits) return;
+    Waits waits = stragglers_.waits();
+    for (const Metrics& rank : ranks) waits.loading = std::max(waits.loading, {rank[3].value});
+    options_.on_waits(waits);
   }
 
-  /// Loss, gradient norm and time waiting of every rank of all processes, by rank.
+  /// Loss, gradient norm, and time waiting and loading of every rank of all processes, by rank.
   Result<std::vector<Metrics>> gather_metrics(const std::vector<RankStep>& ranks) {
     std::vector<Metrics> own;
     for (const RankStep& rank : ranks) {
-      own.push_back({metric(rank.loss), metric(rank.grad_norm), metric(rank.waiting.v)});
+      own.push_back({metric(rank.loss), metric(rank.grad_norm), metric(rank.waiting.v),
+                     metric(rank.loading.v)});
     }
     return all_gather_values(process_, own);
   }

@@ -1,6 +1,7 @@
 #include "core/run/rank_runner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <numeric>
@@ -129,6 +130,7 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t s
   batches_ = others != nullptr ? others : &training_batches_;
   step_sample_ = sample;
   step_loss_scale_ = context.loss_scale;
+  loading_ = {};
   if (options.poison) {
     if (auto poisoned = poison_transient(); !poisoned) return poisoned.error();
   }
@@ -142,7 +144,8 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t s
   auto times = port_.device->synchronize();
   if (!times) return times.error();
   const Seconds waiting = time_waiting(*times);
-  return RankStep{std::move(*times), metric(HostData::Loss), metric(HostData::GradNorm), waiting};
+  return RankStep{std::move(*times), metric(HostData::Loss), metric(HostData::GradNorm), waiting,
+                  loading_};
 }
 
 template <class Move>
@@ -204,11 +207,14 @@ Result<void> RankRunner::enqueue(OpId id) {
   if (is_copy(op.kind)) {
     std::vector<std::byte>& staging = staging_[next_copy_++];
     if (op.kind == OpKind::HostToDevice) {
+      const auto begin = std::chrono::steady_clock::now();
       try {
         fill_input(op, staging);
       } catch (const std::exception& fault) {  // of the files with the data
         return Error{ErrorKind::Device, fault.what(), std::nullopt};
       }
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      if (op.brings_samples()) loading_ += Seconds{took.count()};
     }
     return port_.device->enqueue_copy(id, op, args[0], staging.data(), staging.size());
   }

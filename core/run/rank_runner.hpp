@@ -18,6 +18,7 @@ struct RankStep {
   std::vector<OpTime> times;              // by ascending op
   std::optional<double> loss, grad_norm;  // set if the rank copies them to the host
   Seconds waiting;                        // time_waiting() of the step
+  Seconds loading;                        // that the host took to make its samples ready
 };
 
 /// Used from one thread at a time. `program`, `batches` and what `port` points to must outlive it.
@@ -64,6 +65,7 @@ class RankRunner {
   std::int64_t first_sample_ = 0;      // of the rank's share, counted from the step's first sample
   std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued
   double step_loss_scale_ = 1;         // and its loss scale
+  Seconds loading_;                    // RankStep::loading, so far
   std::vector<std::int32_t> order_;    // positions of the tokens that the rank takes of a sample
   std::vector<std::int32_t> queries_;  // of those that it attends with; filled if documents need it
   std::int32_t first_row_ = 0;         // of a microbatch, of those it holds between layers

@@ -20,6 +20,9 @@ Seconds time_waiting(std::span<const OpTime> times);
 struct Waits {
   Seconds mean;                        // over ranks
   std::optional<Rank> straggler = {};  // who was found late last
+  /// The most that the host of a rank took to make the step's samples ready. It gives the device
+  /// nothing to do in that time.
+  Seconds loading = {};
 };
 
 /// Finds the rank for which the others wait. Over kWindow steps, a rank is late by what the others
@@ -32,7 +35,7 @@ class StragglerWatch {
   /// Takes in a step, with the waiting time of each rank. Returns a sentence to say when another
   /// rank, or none any more, is found late; else an empty text.
   std::string add(Seconds step, const std::vector<Seconds>& waiting);
-  const Waits& waits() const { return waits_; }
+  const Waits& waits() const { return waits_; }  // without `loading`
 
  private:
   Waits waits_;

@@ -181,6 +181,7 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
   }
   if (losses.validation) line["validation_loss"] = *losses.validation;
   if (losses.waiting.v > 0) line["wait_time"] = losses.waiting.v;
+  if (losses.loading.v > 0) line["data_time"] = losses.loading.v;
   if (losses.straggler) line["straggler"] = *losses.straggler;
   if (losses.saving.v > 0) line["save_time"] = losses.saving.v;
   const std::string text = line.dump() + "\n";

@@ -54,6 +54,7 @@ struct StepLosses {
   Seconds saving = {};                // of the training's time; 0: no checkpoint was saved after it
   Seconds waiting = {};               // of ranks for each other, mean over them
   std::optional<int> straggler = {};  // the rank for which the others wait
+  Seconds loading = {};               // of samples, by the host of the slowest rank
   std::optional<double> validation = {};  // the loss of data that are not trained on
 };
 

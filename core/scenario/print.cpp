@@ -155,6 +155,7 @@ std::string print_scenario(const Scenario& s) {
     describe(writer, framework);
     text += writer.text();
   }
+  if (s.cluster.loader != DataLoaderSpec{}) text += print_section("data_loader", s.cluster.loader);
   if (!s.expect.empty()) text += print_expectations(s.expect);
   return text;
 }
@@ -173,7 +174,8 @@ std::vector<ScenarioKey> scenario_keys() {
       print_section("loss_scale", s.loss_scale) + print_section("parallelism", s.strategy) +
       print_section("checkpoint", s.checkpoint) + print_section("validation", s.validation) +
       print_section("costs", CostsSpec{}) + print_section("what_if", s.what_if) +
-      print_section("cluster", s.cluster) + print_section("framework", s.cluster.framework);
+      print_section("cluster", s.cluster) + print_section("framework", s.cluster.framework) +
+      print_section("data_loader", s.cluster.loader);
   std::istringstream lines(text);
   std::string section;
   for (std::string line; std::getline(lines, line);) {

@@ -62,6 +62,7 @@ std::string section_of_key(std::string_view key) {
   note(section_has<CheckpointSpec>(key), "checkpoint");
   note(section_has<ClusterSpec>(key), "cluster");
   note(section_has<DeviceSpec>(key), "cluster.device");
+  note(section_has<DataLoaderSpec>(key), "data_loader");
   note(section_has<CostsSpec>(key), "costs");
   note(section_has<WhatIfSpec>(key), "what_if");
   return count == 1 ? found : std::string();

@@ -30,8 +30,8 @@ const std::vector<std::string>& section_names() {
       "training",   "optimizer",   "lr_scheduler",
       "loss_scale", "parallelism", "activation_checkpoint",
       "checkpoint", "validation",  "cluster",
-      "framework",  "costs",       "what_if",
-      "sweep",      "expect"};
+      "framework",  "data_loader", "costs",
+      "what_if",    "sweep",       "expect"};
   return names;
 }
 
@@ -76,6 +76,7 @@ class Resolver {
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
     resolve_framework(section("framework"), s_.directory, diagnostics_, s_.cluster.framework);
+    read("data_loader", s_.cluster.loader);
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
     read("lr_scheduler", s_.lr_scheduler);

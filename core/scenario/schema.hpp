@@ -215,6 +215,14 @@ void describe(V& v, WhatIfSpec& w) {
 }
 
 template <class V>
+void describe(V& v, DataLoaderSpec& d) {
+  v.field("sample_ms", d.sample, UnitPrefix::Milli);
+  v.field("num_workers", d.num_workers);
+  v.field("prefetch_factor", d.prefetch_factor);
+  v.field("pin_memory", d.pin_memory);
+}
+
+template <class V>
 void describe(V& v, LinkSpec& l) {
   v.field("bandwidth_gb_s", l.bandwidth, UnitPrefix::Giga);
   v.field("latency_us", l.latency, UnitPrefix::Micro);

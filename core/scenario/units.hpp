@@ -13,6 +13,7 @@ enum class UnitPrefix {
   Giga,   // GB, GB/s: 10^9
   Tera,   // TFLOP/s: 10^12
   Mebi,   // MiB: 2^20
+  Milli,  // milliseconds
   Micro,  // microseconds
 };
 
@@ -26,6 +27,8 @@ inline double to_si(UnitPrefix prefix, double written) {
       return written * 1e12;
     case UnitPrefix::Mebi:
       return written * double{1 << 20};
+    case UnitPrefix::Milli:
+      return written / 1e3;
     case UnitPrefix::Micro:
       return written / 1e6;  // a division is correctly rounded: 1.5 gives 1.5e-6
   }
@@ -35,7 +38,9 @@ inline double to_si(UnitPrefix prefix, double written) {
 /// The number to write for `si`: if there is a double whose to_si is exactly `si`, as there is for
 /// every value that was read from a file, that double; else the nearest.
 inline double from_si(UnitPrefix prefix, double si) {
-  const double near = prefix == UnitPrefix::Micro ? si * 1e6 : si / to_si(prefix, 1.0);
+  const double near = prefix == UnitPrefix::Micro   ? si * 1e6
+                      : prefix == UnitPrefix::Milli ? si * 1e3
+                                                    : si / to_si(prefix, 1.0);
   double down = near, up = near;
   for (int i = 0; i < 4; ++i) {  // two roundings of half an ulp each, in binades that differ by one
     if (to_si(prefix, down) == si) return down;

@@ -84,6 +84,8 @@ class Elements {
         return "M0 6L6 0M0 0L6 6";
       case Hatch::Upright:
         return "M3 0V6";
+      case Hatch::Level:
+        return "M0 3H6";
       case Hatch::Dots:
         return "M1 1.5H2M4 4.5H5";
       case Hatch::None:

@@ -23,6 +23,8 @@ Qt::BrushStyle brush_style(Hatch hatch) {
       return Qt::DiagCrossPattern;
     case Hatch::Upright:
       return Qt::VerPattern;
+    case Hatch::Level:
+      return Qt::HorPattern;
     case Hatch::Dots:
       return Qt::Dense6Pattern;
     case Hatch::None:
@@ -180,6 +182,8 @@ class PixelRows {
         return on_pattern(Hatch::Rising, x, y) || on_pattern(Hatch::Falling, x, y);
       case Hatch::Upright:
         return x % period_ == 0;
+      case Hatch::Level:
+        return y % period_ == 0;
       case Hatch::Dots:
         return 2 * x % period_ == 0 && 2 * y % period_ == 0;
       case Hatch::None:

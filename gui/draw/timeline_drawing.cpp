@@ -386,6 +386,8 @@ Hatch hatch_of(BubbleCause cause) {
       return Hatch::Cross;
     case BubbleCause::CoolDown:
       return Hatch::Upright;
+    case BubbleCause::Data:
+      return Hatch::Level;
     case BubbleCause::Other:
       return Hatch::Dots;
   }

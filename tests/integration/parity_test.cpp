@@ -179,6 +179,10 @@ TEST_CASE("recomputation changes no bit", "[integration]") {
                                               "activation_checkpoint.selective_ac_option=") +
                                   option));
       }
+      if (layout.starts_with("pp=2")) {
+        check_same_bits(kept, run("activation_checkpoint.mode=full "
+                                  "activation_checkpoint.recomputed_layers_per_stage=[1,0]"));
+      }
     }
   }
 }

@@ -24,6 +24,7 @@ class RandomLayouts {
 
   test::ParityRow next() {
     keys_.clear();
+    stages_ = 1;
     const bool images = pick(6) == 0;
     const int replicas = often_one(3), shards = often_one(4), ranks = replicas * shards;
     number("dp_replicate", replicas);
@@ -55,7 +56,9 @@ class RandomLayouts {
       } else {
         sometimes({"enable_sequence_parallel=true"});
       }
-      sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"});
+      if (sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"})) {
+        recompute_by_stage();
+      }
       sometimes({"packed", "packed repositioned"});
       sometimes(
           {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
@@ -91,8 +94,18 @@ class RandomLayouts {
   void number(const std::string& key, int value) {
     if (value != 1 || key == "zero_stage") keys_ += " " + key + "=" + std::to_string(value);
   }
-  void sometimes(const std::vector<std::string>& one_of) {
-    if (pick(3) == 0) keys_ += " " + one_of[pick(one_of.size())];
+  bool sometimes(const std::vector<std::string>& one_of) {
+    if (pick(3) != 0) return false;
+    keys_ += " " + one_of[pick(one_of.size())];
+    return true;
+  }
+  void recompute_by_stage() {
+    if (pick(2) == 0) return;
+    std::string list;
+    for (int stage = 0; stage < stages_; ++stage) {
+      list += (list.empty() ? "" : ",") + std::to_string(pick(3));
+    }
+    keys_ += " activation_checkpoint.recomputed_layers_per_stage=[" + list + "]";
   }
   int pipeline(bool images) {
     if (pick(2) == 0) return 1;
@@ -103,6 +116,7 @@ class RandomLayouts {
     number("mb", m);
     keys_ += " schedule=" + std::string(rules.name);
     if (rules.least_virtual_stages > 1) number("v", 2);
+    stages_ = p * (rules.least_virtual_stages > 1 ? 2 : 1);
     if (!images && p * rules.least_virtual_stages > 4) number("model.layers", 8);
     if (!images) {
       sometimes({"vocabulary_parallel_pipeline=true",
@@ -114,6 +128,7 @@ class RandomLayouts {
   }
 
   std::string keys_;
+  int stages_ = 1;  // of the pipeline
   std::mt19937 random_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/cost/loading.hpp"
 #include "core/cost/network.hpp"
 #include "core/lower/draft/draft.hpp"
 #include "core/lower/passes/passes.hpp"
@@ -86,6 +87,7 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (p.offload != Offload::None) return "offload";
   if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";
   if (s.cluster.ranks_per_device > 1) return "ranks that share a device";
+  if (s.cluster.loader.sample.v > 0) return "a data loader";
   if (!s.activation_checkpoint.recomputed_layers_per_stage.empty()) {
     return "recomputation that differs from block to block";
   }
@@ -229,7 +231,12 @@ Result<LayoutEstimate> Estimator::estimate(const Scenario& layout) {
   Result<LayoutEstimate> estimate = layout.strategy.pipeline_parallel_degree == 1
                                         ? estimate_step(layout)
                                         : estimate_pipeline(layout);
-  if (estimate && estimate->unclaimed.empty()) estimate->unclaimed = outside_the_claim(layout);
+  if (!estimate) return estimate;
+  if (estimate->unclaimed.empty()) estimate->unclaimed = outside_the_claim(layout);
+  const int per_rank = layout.global_batch_size() / layout.strategy.data_parallel_degree();
+  estimate->step_time =
+      std::max(estimate->step_time,
+               loading_pace(per_rank, layout.microbatch_size(), layout.cluster.loader).step);
   return estimate;
 }
 

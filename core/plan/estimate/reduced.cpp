@@ -18,6 +18,7 @@ Scenario with_blocks(const Scenario& layout, std::int64_t blocks) {
   s.strategy.pipeline_parallel_microbatch_group_size = 0;
   s.strategy.pipeline_parallel_layers_per_stage.clear();
   s.activation_checkpoint.recomputed_layers_per_stage.clear();
+  s.cluster.loader = {};  // which is for whole steps: Estimator::estimate()
   return s;
 }
 

@@ -4,6 +4,9 @@
 namespace lockstep {
 namespace {
 
+constexpr double kLongestSample = 60;  // seconds
+constexpr int kMostWorkers = 1024;
+
 /// Whether a path names something below the folder in which it begins, whatever lies there.
 bool stays_inside(const std::string& path) {
   int depth = 0;
@@ -91,6 +94,15 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
   faults.require(s.what_if.straggler_slowdown > 0, "what_if.straggler_slowdown",
                  "must be positive");
   faults.require(s.what_if.jitter >= 0, "what_if.jitter", "must not be negative");
+  const DataLoaderSpec& loader = s.cluster.loader;
+  faults.require(loader.sample.v >= 0 && loader.sample.v <= kLongestSample, "data_loader.sample_ms",
+                 "must be between 0 and a minute");
+  faults.require(loader.num_workers >= 0 && loader.num_workers <= kMostWorkers,
+                 "data_loader.num_workers", "must be between 0 and 1024");
+  faults.require(loader.prefetch_factor >= 1 && loader.prefetch_factor <= kMostWorkers,
+                 "data_loader.prefetch_factor", "must be between 1 and 1024");
+  faults.require(loader == DataLoaderSpec{} || s.model.architecture != Architecture::Synthetic,
+                 "data_loader.sample_ms", "the synthetic model reads no data");
   validate_validation(s, faults);
 }
 

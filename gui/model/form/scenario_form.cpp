@@ -287,6 +287,18 @@ void add_slow_ranks(FieldList& f) {
           [](const Scenario& s) { return name_of(s.what_if.jitter_distribution); });
 }
 
+void add_data_loader(FieldList& f) {
+  f.group("Data loader");
+  f.numbers("Sample, ms", "data_loader.sample_ms",
+            "What one worker takes to read, decode and augment one sample.",
+            numbers({0, 0.1, 0.5, 1, 2, 5, 10, 20, 50, 100}),
+            [](const Scenario& s) { return number(1e3 * s.cluster.loader.sample.v); });
+  f.say("0", "no time");
+  f.numbers("Workers", "data_loader.num_workers", "Processes that load for each rank.",
+            integers(0, 32), [](const Scenario& s) { return text(s.cluster.loader.num_workers); });
+  f.say("0", "the rank itself");
+}
+
 /// The first helper of the field with which `overrides` have no fault; empty if none has.
 std::string helper_of(const FormField& field, const std::string& text, const std::string& file,
                       const std::vector<std::string>& overrides) {
@@ -314,6 +326,7 @@ const std::vector<FormField>& form_fields() {
     add_batch(list);
     add_cluster(list);
     add_slow_ranks(list);
+    add_data_loader(list);
     return list.take();
   }();
   return fields;

@@ -27,7 +27,7 @@ Model model(Architecture architecture, ActivationCheckpoint mode, const std::str
   shape.recomputes_all = to_end;
   shape.batch = 2;
   shape.seq = 8;
-  shape.checkpoint = {mode, option};
+  shape.checkpoint = {mode, option, {}};
   return build_transformer(spec(architecture), shape);
 }
 

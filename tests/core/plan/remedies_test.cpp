@@ -82,11 +82,12 @@ TEST_CASE("a pipeline that fits but for its first ranks is remedied by recomputi
   const std::vector<std::string> stages = {
       "parallelism.data_parallel_shard_degree=1", "parallelism.pipeline_parallel_degree=4",
       "parallelism.pipeline_parallel_microbatches=16", "training.local_batch_size=16"};
-  const Scenario s = scenario("6.5", stages);
+  const Scenario s = scenario("7.5", stages);
   REQUIRE(!simulated_layout(s).ok());
   const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
   const auto by_stage = std::find_if(found.begin(), found.end(), [](const Remedy& r) {
-    return !r.scenario.activation_checkpoint.recomputed_layers_per_stage.empty();
+    return r.keys.size() == 2 &&
+           !r.scenario.activation_checkpoint.recomputed_layers_per_stage.empty();
   });
   const auto whole = std::find_if(found.begin(), found.end(), [](const Remedy& r) {
     return r.keys == std::vector<std::string>{"activation_checkpoint.mode=full"};
@@ -99,5 +100,28 @@ TEST_CASE("a pipeline that fits but for its first ranks is remedied by recomputi
   CHECK(by_stage->figures.step_time < whole->figures.step_time);
   std::vector<std::string> set = stages;
   set.insert(set.end(), by_stage->keys.begin(), by_stage->keys.end());
-  CHECK(scenario("6.5", set) == by_stage->scenario);
+  CHECK(scenario("7.5", set) == by_stage->scenario);
+}
+
+TEST_CASE("numbers of blocks that are too small are remedied by larger ones", "[core][plan]") {
+  const std::vector<std::string> stages = {
+      "parallelism.data_parallel_shard_degree=1",
+      "parallelism.pipeline_parallel_degree=4",
+      "parallelism.pipeline_parallel_microbatches=16",
+      "training.local_batch_size=16",
+      "activation_checkpoint.mode=full",
+      "activation_checkpoint.recomputed_layers_per_stage=[0,1,0,0]"};
+  const Scenario s = scenario("7.5", stages);
+  REQUIRE(!simulated_layout(s).ok());
+  const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
+  REQUIRE(!found.empty());
+  CHECK(std::any_of(found.begin(), found.end(), [](const Remedy& r) {
+    return r.scenario.activation_checkpoint.recomputed_layers_per_stage.size() == 4 &&
+           r.scenario.activation_checkpoint.recomputed_layers_per_stage.front() > 0;
+  }));
+  for (const Remedy& remedy : found) {
+    std::vector<std::string> set = stages;
+    set.insert(set.end(), remedy.keys.begin(), remedy.keys.end());
+    CHECK(scenario("7.5", set) == remedy.scenario);
+  }
 }

@@ -64,8 +64,8 @@ TEST_CASE("both ways of drawing boxes give the same pixels", "[gui][draw]") {
 TEST_CASE("patterns differ from plain boxes and from each other", "[gui][draw]") {
   test::application();
   std::vector<QImage> images;
-  for (const Hatch hatch :
-       {Hatch::None, Hatch::Rising, Hatch::Falling, Hatch::Cross, Hatch::Upright, Hatch::Dots}) {
+  for (const Hatch hatch : {Hatch::None, Hatch::Rising, Hatch::Falling, Hatch::Cross,
+                            Hatch::Upright, Hatch::Level, Hatch::Dots}) {
     DisplayList list;
     list.fill({0, 0, 40, 20}, ink_of(Look::AllReduce), hatch);
     images.push_back(white(40, 20));

@@ -83,10 +83,10 @@ inline std::optional<Scenario> random_layout(const Scenario& base, std::mt19937&
   }
   s.activation_checkpoint =
       pick<ActivationCheckpointSpec>({{},
-                                      {ActivationCheckpoint::Full, "2"},
-                                      {ActivationCheckpoint::Selective, "attention"},
-                                      {ActivationCheckpoint::Selective, "op"},
-                                      {ActivationCheckpoint::Selective, "2"}},
+                                      {ActivationCheckpoint::Full, "2", {}},
+                                      {ActivationCheckpoint::Selective, "attention", {}},
+                                      {ActivationCheckpoint::Selective, "op", {}},
+                                      {ActivationCheckpoint::Selective, "2", {}}},
                                      random);
   if (!validate(s).empty()) return std::nullopt;
   return s;
