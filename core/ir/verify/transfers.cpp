@@ -55,7 +55,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
       held.content.meaning.own &&
       run.role.buffer(run.role.root(run.role.args_of(op)[0])).kind == BufferKind::Grad;
   const bool flat = own_gradient || what == Means::Gradient || what == Means::Weights ||
-                    what == Means::Moment1 || what == Means::Moment2;
+                    what == Means::Moment1 || what == Means::Moment2;  // not of single matrices
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
@@ -151,7 +151,9 @@ bool Values::collective(RoleRun& run, OpId id) {
   if (!in_place) {
     std::optional<Content> all = unite(held);
     if (all) all->pattern = with_zeros_filled(all->pattern, held.back().end);
-    if (!all || !patterns_.is_uniform(all->pattern) || all->origin != 0) {
+    // Of a direction, single matrices are gathered, and their place in the unit is kept.
+    const bool matrix = all && all->meaning.what == Means::Direction;
+    if (!all || !patterns_.is_uniform(all->pattern) || (all->origin != 0 && !matrix)) {
       return fault(run, id,
                    "communicates parts of several tensors, " + text(held.front().content.meaning) +
                        " among them");
