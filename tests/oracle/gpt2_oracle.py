@@ -309,7 +309,8 @@ def main(folder):
         job["first"] = step * job["batch"]
         logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)
         loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
-        optimizer.zero_grad()
+        for value in trained:
+            value.grad = None
         (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
         norm = torch.nn.utils.clip_grad_norm_(trained, job["max_norm"])
         for group in optimizer.param_groups:
