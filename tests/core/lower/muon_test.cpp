@@ -48,6 +48,13 @@ double flops_of(double rows, double cols, int steps) {
   return steps * (4 * n * n * longer + 2 * n * n * n + 2 * n * n + n * longer) + 4 * n * longer;
 }
 
+std::int32_t data_parallel_group(const Program& program) {
+  for (std::size_t g = 0; g < program.groups.size(); ++g) {
+    if (program.groups[g].name == "dp") return static_cast<std::int32_t>(g);
+  }
+  return -1;
+}
+
 /// Bytes of all gathers of directions, unsharded, in one step; of those over `axis` alone.
 double gathered(const Program& program, const std::string& axis) {
   const Role& role = program.roles[0];
@@ -181,40 +188,40 @@ TEST_CASE("experts are matrices one by one, and a rank has those that it holds",
   }
 }
 
-TEST_CASE("verify refuses a matrix that is not whole, and weights that move by another direction",
+TEST_CASE("verify refuses a matrix that is not whole, and one that is made orthogonal twice",
           "[core][lower]") {
-  Scenario s = muon(Architecture::Llama, {1, 2});
-  s.strategy.tensor_parallel_degree = 2;
-  const Program sound = lowered(s);
-  const auto first = [&](const auto& is) {
-    const auto& ops = sound.roles[0].ops;
-    for (const OpId id : ops.ids()) {
-      if (is(ops[id])) return id;
-    }
-    FAIL("no such op");
-    return OpId{};
-  };
-  const auto faults = [&](auto&& change) {
-    Program program = sound;
-    for (Role& role : program.roles) change(role);
+  const auto faults = [](int tp, auto&& change) {
+    Scenario s = muon(Architecture::Llama, {1, 2});
+    s.strategy.tensor_parallel_degree = tp;
+    Program program = lowered(s);
+    for (Role& role : program.roles) change(program, role);
     std::string all;
     for (const Error& fault : verify(program)) all += fault.message + "\n";
     return all;
   };
-  const OpId iterations =
-      first([&](const Op& op) { return has_name(sound, op, "newton_schulz."); });
-  const OpId momentum = first([&](const Op& op) { return has_name(sound, op, "momentum."); });
-  const OpId moved = first([&](const Op& op) { return has_name(sound, op, "muon."); });
-  const OpId gather = first([&](const Op& op) {
-    return op.kind == OpKind::AllGather && op.phase == Phase::O && op.stream == Stream::Layer;
-  });
-  CHECK(faults([](Role&) {}).empty());
-  // The part of one rank in the place of the whole matrix: a message of the buffer's size, too.
-  CHECK_FALSE(faults([&](Role& role) {
-                role.args[role.ops[iterations].args_begin] = role.args[role.ops[gather].args_begin];
-              }).empty());
-  // The update reads the direction before it is orthogonal.
-  CHECK_THAT(faults([&](Role& role) { role.ops[iterations] = role.ops[momentum]; }),
-             ContainsSubstring("is update 1"));
-  CHECK_FALSE(faults([&](Role& role) { role.ops[moved] = role.ops[iterations]; }).empty());
+  /// The arguments of the calls of keys' and values' iterations, and the op before, of a block.
+  const auto calls = [](const Program& program, const Role& role) {
+    std::vector<std::uint32_t> arguments;
+    for (const Op& op : role.ops) {
+      if (has_name(program, op, "newton_schulz.12x24")) arguments.push_back(op.args_begin);
+    }
+    return arguments;
+  };
+  CHECK(faults(1, [](const Program&, Role&) {}).empty());
+  CHECK_THAT(faults(1,
+                    [&](const Program& program, Role& role) {
+                      const auto at = calls(program, role);
+                      role.args[at[1]] = role.args[at[0]];
+                    }),
+             ContainsSubstring("makes the orthogonal direction of blocks.0 orthogonal"));
+  // Without the gather, what a rank has is half of the matrix.
+  CHECK_THAT(faults(2,
+                    [&](const Program& program, Role& role) {
+                      for (Op& op : role.ops) {
+                        const bool gathers = op.kind == OpKind::AllGather && op.phase == Phase::O &&
+                                             op.stream == Stream::Layer;
+                        if (gathers) op.target = data_parallel_group(program);
+                      }
+                    }),
+             ContainsSubstring("does not take"));
 }
