@@ -55,7 +55,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
       held.content.meaning.own &&
       run.role.buffer(run.role.root(run.role.args_of(op)[0])).kind == BufferKind::Grad;
   const bool flat = own_gradient || what == Means::Gradient || what == Means::Weights ||
-                    what == Means::Moment1 || what == Means::Moment2;  // not of single matrices
+                    what == Means::Moment1 || what == Means::Moment2;
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
