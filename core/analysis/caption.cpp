@@ -70,6 +70,8 @@ std::string cargo_text(const StepGraph& step, SpanIndex i) {
                                                               : "gradients of activations";
     case BufferKind::Optimizer:
       return "optimizer states";
+    case BufferKind::Workspace:
+      return static_cast<Phase>(step.op(i).phase) == Phase::O ? "directions" : "data";
     case BufferKind::Metric:
       return "a number";
     default:

@@ -10,9 +10,11 @@ namespace {
 /// For each unit, the buffer from which its update reads the gradient; invalid where no op updates
 /// the unit.
 std::vector<BufferId> reduced_gradients(const Role& role) {
-  std::map<BufferId, std::size_t>
-      unit_of;  // key: the buffer that the update writes, a whole or a piece
-  for (std::size_t u = 0; u < role.units.size(); ++u) unit_of[role.units[u].updated()] = u;
+  std::map<BufferId, std::size_t> unit_of;  // key: what the update writes, a whole or a piece
+  for (std::size_t u = 0; u < role.units.size(); ++u) {
+    unit_of[role.units[u].updated()] = u;
+    unit_of[role.units[u].adam_m] = u;  // Muon adds the gradient to it, and moves weights later
+  }
   std::vector<BufferId> gradients(role.units.size());
   for (const Op& op : role.ops) {
     if (op.kind != OpKind::Call || op.phase != Phase::O) continue;

@@ -219,8 +219,8 @@ Seconds kernel_time(const Kernel& kernel, const DeviceSpec& device,
 Seconds function_time(const Function& function, const DeviceSpec& device,
                       const FrameworkSpec& framework) {
   FrameworkSpec ways = framework;
-  // The output layer computes in 16 bits.
-  if (function.name.starts_with("head.")) {
+  // The output layer computes in 16 bits, and so does what makes an update orthogonal.
+  if (function.name.starts_with("head.") || function.name.starts_with("newton_schulz.")) {
     ways.fp8 = Fp8Recipe::None;
     ways.fp4 = Fp4Recipe::None;
   }

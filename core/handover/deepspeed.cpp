@@ -19,15 +19,23 @@ void set(Json& config, std::string_view key, Json value) {
   (*at)[std::string(path)] = std::move(value);
 }
 
-void say_optimizer(const OptimizerSpec& o, Json& config) {
+void say_optimizer(const OptimizerSpec& o, Json& config, std::vector<std::string>& unsaid) {
   set(config, "optimizer.name", optimizer_word(o.name));
   set(config, "optimizer.lr", o.lr);
-  if (o.is_adam()) {
+  if (o.is_adam() || o.is_muon()) {
     set(config, "optimizer.beta1", {o.beta1, o.beta2});
     set(config, "optimizer.eps", o.eps);
-  } else {
-    set(config, "optimizer.momentum", o.momentum);
   }
+  if (!o.is_adam()) set(config, "optimizer.momentum", o.momentum);
+  if (o.muon_lr > 0) {
+    set(config, "optimizer.muon_lr", o.muon_lr);
+    config["optimizer"]["params"]["adam_lr"] = o.lr;
+  }
+  leave_unsaid(unsaid,
+               o.is_muon() && (!o.nesterov || o.ns_steps != OptimizerSpec{}.ns_steps ||
+                               o.adjust_lr_fn != AdjustLr::Original),
+               "optimizer.nesterov, ns_steps and adjust_lr_fn: its Muon has Nesterov's momentum, "
+               "five steps and the factor \"original\"");
   set(config, "optimizer.weight_decay", o.weight_decay);
   // Its Adam is AdamW unless it is told otherwise.
   if (o.name == OptimizerKind::Adam) config["optimizer"]["params"]["adam_w_mode"] = false;
@@ -104,7 +112,7 @@ void hand_to_deepspeed(const Scenario& s, Handover& h) {
         t.reduce_dtype() == DType::F32 ? "fp32" : "bf16");
   }
   say_zero(s, config, h.unsaid);
-  say_optimizer(s.optimizer, config);
+  say_optimizer(s.optimizer, config, h.unsaid);
   if (Json schedule = schedule_of(s, h.unsaid); !schedule.is_null()) config["scheduler"] = schedule;
   leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
                "optimizer.state_dtype: its moments are of the type of its masters");

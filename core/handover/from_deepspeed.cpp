@@ -328,25 +328,32 @@ class DeepSpeedReader {
       plan_.assume("AdamW: the optimizer is the script's");
       return;
     }
-    const bool sgd = type == "SGD";
+    const bool sgd = type == "SGD", muon = type == "Muon" || type == "muon";
     // DeepSpeed's Adam decouples weight decay unless it is told otherwise (adam_w_mode).
     const bool coupled = type == "Adam" && !flag("optimizer.params.adam_w_mode", true);
     plan_.text("optimizer.name",
                sgd       ? "SGD"
+               : muon    ? "Muon"
                : coupled ? "Adam"
                          : "AdamW",
                "optimizer.type = \"" + type + "\"");
-    if (!sgd && type != "Adam" && type != "AdamW") {
+    if (!sgd && !muon && type != "Adam" && type != "AdamW") {
       plan_.lose("optimizer.type = \"" + type + "\": AdamW is here");
     }
     plan_.number("optimizer.lr", 1e-3);
     plan_.number("optimizer.weight_decay", 0);
     take("optimizer.lr");
     take("optimizer.weight_decay");
-    if (sgd) {
-      take("optimizer.momentum");
-      return;
+    if (muon) {
+      plan_.number("optimizer.momentum", 0.95);
+      take("optimizer.muon_lr");
+      double others = 0;
+      if (const Setting* s = number_at("optimizer.params.adam_lr", others)) {
+        plan_.number("optimizer.lr", others, shown(*s));
+      }
     }
+    if (sgd || muon) take("optimizer.momentum");
+    if (sgd) return;
     take("optimizer.eps");
     const Setting* betas = find(name_of("optimizer.beta1"));
     const bool pair = betas != nullptr && betas->value.is_array() && betas->value.size() == 2 &&

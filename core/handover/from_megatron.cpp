@@ -439,13 +439,18 @@ class MegatronReader : MegatronAccount {
 
   void read_optimizer() {
     const std::string kind = word("optimizer");
-    plan_.text("optimizer.name", kind == "sgd" ? "SGD" : "AdamW",
+    const bool muon = kind == "muon" || kind == "dist_muon";
+    plan_.text("optimizer.name",
+               kind == "sgd" ? "SGD"
+               : muon        ? "Muon"
+                             : "AdamW",
                kind.empty() ? "" : from("optimizer"));
-    if (!kind.empty() && kind != "sgd" && kind != "adam") {
+    if (!kind.empty() && kind != "sgd" && kind != "adam" && !muon) {
       plan_.lose(from("optimizer") + ": it is AdamW here");
     }
     const double lr = given("lr") ? take_real("optimizer.lr", 0) : 0;
     const double decay = take_real("optimizer.weight_decay", 0.01);
+    if (muon) read_muon(kind);
     if (kind == "sgd") {
       take_real("optimizer.momentum", 0.9);
     } else {
@@ -456,6 +461,45 @@ class MegatronReader : MegatronAccount {
     read_moments();
     if (decay > 0) plan_.text("optimizer.weight_decay_on", "matrices");  // as its groups do
     read_schedule(lr);
+  }
+
+  void read_muon(const std::string& kind) {
+    const auto momentum = number("muon-momentum");
+    plan_.number("optimizer.momentum", momentum.value_or(0.9),
+                 momentum ? from("muon-momentum") : "");
+    const bool nesterov = flag("muon-use-nesterov");
+    plan_.flag("optimizer.nesterov", nesterov, nesterov ? from("muon-use-nesterov") : "");
+    take("optimizer.ns_steps", 5);
+    const std::string mode = word("muon-scale-mode");
+    const double extra = number("muon-extra-scale-factor").value_or(1);
+    const bool original = mode == "shape_scaling" && extra == 1;
+    const bool matched = (mode.empty() || mode == "spectral") && extra == 0.2;
+    plan_.text("optimizer.adjust_lr_fn", original ? "original" : "match_rms_adamw",
+               mode.empty() ? "" : from("muon-scale-mode"));
+    if (!original && !matched) {
+      plan_.lose(
+          "its factor of Muon's updates: it is that of shape_scaling here, or that of "
+          "spectral with an extra factor of 0.2");
+    }
+    const std::string precision = word("muon-fp32-matmul-prec");
+    const bool bf16 = precision.empty() || precision == "medium" || precision == "low";
+    plan_.text("optimizer.ns_dtype", bf16 ? "bfloat16" : "default",
+               precision.empty() ? "" : from("muon-fp32-matmul-prec"));
+    const std::string parts = word("muon-tp-mode");
+    if (integer("tensor-model-parallel-size", 1) > 1 && parts != "duplicated" &&
+        parts != "distributed") {
+      plan_.lose(
+          "blockwise Muon: a matrix that ranks divide is gathered here, and orthogonalized "
+          "as a whole");
+    }
+    if (flag("muon-no-split-qkv")) {
+      plan_.lose(from("muon-no-split-qkv") + ": queries, keys and values are matrices apart here");
+    }
+    if (kind == "dist_muon") {
+      plan_.lose(from("optimizer") +
+                 ": whole matrices are divided over data-parallel ranks there; give zero_stage = 1 "
+                 "to divide the states of each");
+    }
   }
 
   /// Its precision-aware optimizer has a type for each moment; here both have one.

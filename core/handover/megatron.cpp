@@ -41,6 +41,20 @@ void say_latent_attention(const ModelSpec& m, Arguments& a) {
   a.set("rope-type", "rope");
 }
 
+/// Its default divides a matrix over tensor-parallel ranks and orthogonalizes the parts
+/// ("blockwise"); "duplicated" gathers it, as here. Queries, keys and values are apart by default.
+void say_muon(const OptimizerSpec& o, Arguments& a, std::vector<std::string>& unsaid) {
+  const bool original = o.adjust_lr_fn == AdjustLr::Original;
+  a.number("muon-momentum", o.momentum);
+  a.flag_if(o.nesterov, named("optimizer.nesterov"));
+  a.set(named("optimizer.ns_steps"), std::int64_t{o.ns_steps});
+  a.set(named("optimizer.adjust_lr_fn"), original ? "shape_scaling" : "spectral");
+  a.number("muon-extra-scale-factor", original ? 1 : 0.2);
+  a.set("muon-tp-mode", "duplicated");
+  a.set(named("optimizer.ns_dtype"), o.ns_dtype == PartDType::BF16 ? "medium" : "high");
+  leave_unsaid(unsaid, o.muon_lr > 0, "optimizer.muon_lr: its matrices have the common rate");
+}
+
 /// Which blocks have experts: every so many, or a list in Python.
 void say_blocks_with_experts(const ModelSpec& m, Arguments& a) {
   if (m.dense_layers == 0) return a.set(named("model.expert_period"), m.expert_period);
@@ -164,7 +178,11 @@ void say_pipeline(const Scenario& s, Arguments& a, std::vector<std::string>& uns
 void say_data_parallel(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid) {
   const StrategySpec& p = s.strategy;
   const bool shards = p.data_parallel_shard_degree > 1 || p.context_parallel_degree > 1;
-  if (shards && p.zero_stage == 1) a.flag("use-distributed-optimizer");
+  const bool muon = s.optimizer.is_muon();
+  if (shards && p.zero_stage == 1 && !muon) a.flag("use-distributed-optimizer");
+  leave_unsaid(unsaid, muon && shards && p.zero_stage >= 1,
+               "parallelism.zero_stage: its dist_muon gives every matrix with its momentum to one "
+               "of the data-parallel ranks, and here each has a shard of all");
   if (shards && p.zero_stage >= 2) {
     a.flag("use-megatron-fsdp");
     a.set(named("parallelism.zero_stage"),
@@ -241,11 +259,17 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
       s.optimizer.weight_decay_on == DecayedParameters::All && s.optimizer.weight_decay > 0,
       "optimizer.weight_decay_on = \"all\": its weight decay leaves out norms and biases");
 
-  a.set(named("optimizer.name"), s.optimizer.name == OptimizerKind::Sgd ? "sgd" : "adam");
+  const bool sgd = s.optimizer.name == OptimizerKind::Sgd;
+  const bool divided = p.zero_stage >= 1 && p.state_shards() > 1;
+  a.set(named("optimizer.name"), sgd                      ? "sgd"
+                                 : !s.optimizer.is_muon() ? "adam"
+                                 : divided                ? "dist_muon"
+                                                          : "muon");
   a.number(named("optimizer.lr"), s.optimizer.lr);
   a.number(named("lr_scheduler.min_lr_factor"), s.optimizer.lr * s.lr_scheduler.min_lr_factor);
   a.number(named("optimizer.weight_decay"), s.optimizer.weight_decay);
-  if (s.optimizer.name == OptimizerKind::Sgd) {
+  if (s.optimizer.is_muon()) say_muon(s.optimizer, a, h.unsaid);
+  if (sgd) {
     a.number(named("optimizer.momentum"), s.optimizer.momentum);
   } else {
     a.number(named("optimizer.beta1"), s.optimizer.beta1);

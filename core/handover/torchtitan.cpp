@@ -180,10 +180,10 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                  "activation_checkpoint"});
   say_model(s, config, h.unsaid);
 
-  const bool sgd = s.optimizer.name == OptimizerKind::Sgd;
+  const bool other = !s.optimizer.is_adam();
   config.set("optimizer.name",
-             quoted(optimizer_word(sgd ? OptimizerKind::AdamW : s.optimizer.name)));
-  leave_unsaid(h.unsaid, sgd, "optimizer.name: it has AdamW and Adam");
+             quoted(optimizer_word(other ? OptimizerKind::AdamW : s.optimizer.name)));
+  leave_unsaid(h.unsaid, other, "optimizer.name: it has AdamW and Adam");
   leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
                "optimizer.state_dtype: its moments are of the type of its parameters");
   config.set("optimizer.lr", s.optimizer.lr);

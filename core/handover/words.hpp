@@ -12,7 +12,8 @@ namespace lockstep {
 /// A number as it is read back exactly, "3e-04" or "8".
 std::string number_text(double value);
 
-/// The optimizer as PyTorch, torchtitan and DeepSpeed call it: "AdamW", "Adam" or "SGD".
+/// The optimizer as PyTorch, torchtitan and DeepSpeed call it: "AdamW", "Adam", "SGD" or
+/// "Muon".
 std::string optimizer_word(OptimizerKind kind);
 
 /// Says that a setting of the scenario has no word there, if `set`.

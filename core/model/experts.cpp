@@ -33,7 +33,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add_expert("moe.experts.wproj", {n, c, ffn}, InitKind::Normal, residual);
     layer.add_expert("moe.experts.bproj", {n, c}, InitKind::Zeros);
   } else {
-    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02);
+    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02, {ffn, ffn});
     layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual);
   }
   if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);

@@ -21,6 +21,14 @@ Parameter parameter_of(std::string name, std::vector<std::int64_t> shape, InitKi
   return parameter;
 }
 
+/// Whether a layer is one of the blocks, and neither embedding nor head.
+bool in_block(std::string_view layer) { return layer.starts_with("blocks."); }
+
+/// Whether a parameter consists of matrices that multiply hidden states. Of experts, each has one.
+bool is_hidden_matrix(std::string_view layer, std::string_view suffix, const Parameter& parameter) {
+  return in_block(layer) && parameter.shape.size() == (suffix == "_experts" ? 3U : 2U);
+}
+
 /// A unit's suffix without what tells it from the one beside it.
 std::string_view base_of(std::string_view suffix) {
   return suffix.substr(0, std::min(suffix.find(kPlain), suffix.find(kFrozen)));
@@ -46,7 +54,12 @@ LayerDeclaration LayerDeclaration::of_end(Model& model, const ModelSpec& spec,
 UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& parameter) {
   const bool frozen = !spec_.trains(parameter.name);
   const bool balances = !frozen && suffix == kBalance;
-  const bool plain = !frozen && !balances && shape_.plain_apart && parameter.shape.size() == 1;
+  const bool vector = parameter.shape.size() == 1;
+  const bool orthogonalizes =
+      shape_.matrices_apart && is_hidden_matrix(layer_name_, suffix, parameter);
+  const bool apart = (shape_.plain_apart && vector) ||
+                     (shape_.matrices_apart && in_block(layer_name_) && !orthogonalizes);
+  const bool plain = !frozen && !balances && apart;
   const std::string name = suffix + std::string(frozen  ? kFrozen
                                                 : plain ? kPlain
                                                         : std::string_view());
@@ -56,7 +69,8 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
   units_.push_back({static_cast<int>(model_.units.size()), name});
   UnitLayout& fresh = model_.units.emplace_back();
   fresh.name = name.empty() ? layer_name_ : layer_name_ + "." + name.substr(1);
-  fresh.decays = !plain;
+  fresh.decays = !(plain && shape_.plain_apart && vector);
+  fresh.orthogonalizes = orthogonalizes && !frozen && !balances;
   fresh.shard_multiple = shape_.shard_multiple;
   fresh.frozen = frozen;
   fresh.balances = balances;
@@ -84,6 +98,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
 void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                            double scale, const Split& split) {
   const bool divided = split.dim >= 0 && ranks_ > 1;
+  const auto rows = split.dim == 0 ? split.sections : std::vector<std::int64_t>{shape[0]};
   Parameter parameter = parameter_of(layer_name_ + "." + name, std::move(shape), init, scale);
   if (divided) {
     parameter.split_dim = split.dim;
@@ -92,28 +107,30 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
   const std::string beside(split.summed.empty() ? "_replicated" : split.summed);
   UnitLayout& layout = unit(divided || ranks_ == 1 ? "" : beside, parameter);
   if (!split.heads || shape_.kv_replicas == 1) {
-    return append(layout, std::move(parameter), ranks_);
+    return append(layout, std::move(parameter), ranks_, rows);
   }
-  append(layout, parameter, ranks_, {0, 1});
-  append(unit("_kv", parameter), parameter, ranks_ / shape_.kv_replicas,
+  append(layout, parameter, ranks_, rows, {0, 1});
+  append(unit("_kv", parameter), parameter, ranks_ / shape_.kv_replicas, rows,
          {1, static_cast<int>(split.sections.size())});
 }
 
 void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int64_t> shape,
-                                  InitKind init, double scale) {
+                                  InitKind init, double scale,
+                                  std::vector<std::int64_t> matrix_rows) {
   Parameter parameter = parameter_of(layer_name_ + "." + name, std::move(shape), init, scale);
+  if (matrix_rows.empty()) matrix_rows = {parameter.shape[1]};
   if (shape_.expert_parallel > 1) {
     parameter.split_dim = 0;
     parameter.sections = {parameter.shape[0]};
   }
   UnitLayout& layout = unit("_experts", parameter);
-  append(layout, std::move(parameter), shape_.expert_parallel);
+  append(layout, std::move(parameter), shape_.expert_parallel, std::move(matrix_rows));
 }
 
 void LayerDeclaration::add_router_bias(const std::string& name, std::int64_t experts) {
   Parameter parameter = parameter_of(layer_name_ + "." + name, {experts}, InitKind::Zeros, 0);
   UnitLayout& layout = unit(std::string(kBalance), parameter);
-  append(layout, std::move(parameter), 1);
+  append(layout, std::move(parameter), 1, {experts});
 }
 
 /// A begins with the variance of PEFT's initial values, which are uniform in ±1/sqrt(in); B with
@@ -129,10 +146,11 @@ void LayerDeclaration::add_adapter(const std::string& weight, std::int64_t out, 
 }
 
 void LayerDeclaration::append(UnitLayout& layout, Parameter parameter, int parts,
-                              SectionRange sections) {
+                              std::vector<std::int64_t> matrix_rows, SectionRange sections) {
   layout.offsets.push_back(layout.elements);
   layout.elements += held_elements(parameter, parts, sections);
   layout.sections.push_back(sections);
+  layout.matrix_rows.push_back(std::move(matrix_rows));
   layout.parameters.push_back(std::move(parameter));
 }
 

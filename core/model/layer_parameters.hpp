@@ -49,7 +49,8 @@ class LayerDeclaration {
   /// ranks with equal heads sum their gradients, as the ranks that share a head do with
   /// ReplicateKVHeadsParallel in Hugging Face's transformers. (Megatron Core divides single heads,
   /// and gathers queries, keys and values of all heads.) With LayerShape::plain_apart, those of one
-  /// dimension go into a unit beside, with "_plain" behind its suffix; and so do those that are not
+  /// dimension go into a unit beside, with "_plain" behind its suffix, and with
+  /// LayerShape::matrices_apart all of a block that are no matrices; and so do those that are not
   /// trained, with "_frozen".
   void add(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
            double scale = 0, const Split& split = {});
@@ -60,9 +61,10 @@ class LayerDeclaration {
   void add_adapter(const std::string& weight, std::int64_t out, std::int64_t in,
                    const Split& split);
   /// Adds a parameter of all experts, which are its first dimension, to a unit of their own,
-  /// "_experts", which is divided over the ranks of "ep".
+  /// "_experts", which is divided over the ranks of "ep". `matrix_rows` as in UnitLayout; empty:
+  /// one matrix.
   void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
-                  double scale = 0);
+                  double scale = 0, std::vector<std::int64_t> matrix_rows = {});
   /// Adds the bias by which a router balances its choices, one for each expert, to a unit of its
   /// own, "_balance" (UnitLayout::balances).
   void add_router_bias(const std::string& name, std::int64_t experts);
@@ -73,7 +75,7 @@ class LayerDeclaration {
   /// The unit for `parameter` among those of a suffix.
   UnitLayout& unit(const std::string& suffix, const Parameter& parameter);
   static void append(UnitLayout& layout, Parameter parameter, int parts,
-                     SectionRange sections = {});
+                     std::vector<std::int64_t> matrix_rows, SectionRange sections = {});
   Model& model_;
   const ModelSpec& spec_;
   const LayerShape& shape_;

@@ -30,8 +30,9 @@ struct LayerShape {
   std::int64_t shard_count = 1;   // units are padded to a multiple of this many elements
   std::int64_t shard_multiple = 1;  // UnitLayout::shard_multiple
   bool plain_apart =
-      false;           // parameters of one dimension, norms and biases, have units of their own
-  int norm_ranks = 1;  // data-parallel ranks that share the statistics of batch norm
+      false;  // parameters of one dimension, norms and biases, have units of their own
+  bool matrices_apart = false;     // so has all in a block that is no matrix (Muon)
+  int norm_ranks = 1;              // data-parallel ranks that share the statistics of batch norm
   int context_parallel = 1;        // ranks that hold equally many tokens of the same sequences
   int head_ranks = 1;              // of these, neighbours that exchange tokens for heads
   bool gathers_keys = false;       // the others gather keys and values; otherwise they
@@ -80,6 +81,11 @@ struct UnitLayout {
   /// Whether its one parameter is a router's bias. Its gradient is the load of the experts, by
   /// which router_bias moves it; every rank holds it whole, and it does not count in the norm.
   bool balances = false;
+  /// Whether Muon updates it: its parameters are matrices of a block, and no others.
+  bool orthogonalizes = false;
+  /// Of each parameter, the rows of the matrices that stand in it one above the other, such as
+  /// queries, keys and values. Of a parameter of experts, those of one expert.
+  std::vector<std::vector<std::int64_t>> matrix_rows;
   /// Elements of one of its shards.
   std::int64_t shard_elements() const {
     return shard_count == 1 ? elements : round_up(ceil_div(elements, shard_count), shard_multiple);

@@ -53,9 +53,14 @@ constexpr auto choices(P2pPosting) {
                                  {"blocking", P2pPosting::Blocking}}};
 }
 constexpr auto choices(OptimizerKind) {
-  return Choices<OptimizerKind, 3>{{{"AdamW", OptimizerKind::AdamW},
+  return Choices<OptimizerKind, 4>{{{"AdamW", OptimizerKind::AdamW},
                                     {"Adam", OptimizerKind::Adam},
-                                    {"SGD", OptimizerKind::Sgd}}};
+                                    {"SGD", OptimizerKind::Sgd},
+                                    {"Muon", OptimizerKind::Muon}}};
+}
+constexpr auto choices(AdjustLr) {
+  return Choices<AdjustLr, 2>{
+      {{"original", AdjustLr::Original}, {"match_rms_adamw", AdjustLr::MatchRmsAdamW}}};
 }
 constexpr auto choices(StateDType) {
   return Choices<StateDType, 4>{{{"default", StateDType::Default},

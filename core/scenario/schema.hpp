@@ -115,6 +115,11 @@ void describe(V& v, OptimizerSpec& o) {
   v.field("weight_decay", o.weight_decay);
   v.field("weight_decay_on", o.weight_decay_on);
   v.field("momentum", o.momentum);
+  v.field("nesterov", o.nesterov);
+  v.field("muon_lr", o.muon_lr);
+  v.field("ns_steps", o.ns_steps);
+  v.field("adjust_lr_fn", o.adjust_lr_fn);
+  v.field("ns_dtype", o.ns_dtype);
   v.field("state_dtype", o.state_dtype);
   v.field("block_size", o.block_size);
 }

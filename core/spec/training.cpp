@@ -19,6 +19,12 @@ DType OptimizerSpec::state_type(DType training) const {
   return training;
 }
 
+double OptimizerSpec::adjustment(std::int64_t rows, std::int64_t cols) const {
+  const auto r = static_cast<double>(rows), c = static_cast<double>(cols);
+  return adjust_lr_fn == AdjustLr::MatchRmsAdamW ? 0.2 * std::sqrt(std::max(r, c))
+                                                 : std::sqrt(std::max(1.0, r / c));
+}
+
 double OptimizerSpec::state_bytes(DType training) const {
   const auto element = static_cast<double>(size_of(state_type(training)));
   return element + (state_dtype == StateDType::U8 ? 4.0 / block_size : 0);

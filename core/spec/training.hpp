@@ -84,6 +84,14 @@ enum class OptimizerKind {
   AdamW,  // decoupled weight decay (Loshchilov & Hutter)
   Adam,   // weight decay is added to the gradient (Kingma & Ba, as torch.optim.Adam)
   Sgd,    // with momentum; weight decay is added to the gradient
+  Muon,   // orthogonalized momentum for the matrices of blocks (Jordan et al. 2024), AdamW for all
+          // else
+};
+
+/// How far Muon moves a matrix, beside the learning rate (the names are those of torch.optim.Muon).
+enum class AdjustLr {
+  Original,       // sqrt(max(1, rows / columns)) (Jordan et al. 2024)
+  MatchRmsAdamW,  // 0.2 sqrt(max(rows, columns)), about as far as AdamW does (Liu et al. 2025)
 };
 
 /// The type of the states that the optimizer keeps of every parameter: that of training.dtype
@@ -104,11 +112,23 @@ struct OptimizerSpec {
   double eps = 1e-8;
   double weight_decay = 0.1;
   DecayedParameters weight_decay_on = DecayedParameters::All;
-  double momentum = 0.9;  // SGD
+  double momentum = 0.9;  // SGD, Muon
+  bool nesterov = true;   // Muon: the gradient is added to the momentum once more
+  double muon_lr = 0;     // Muon: the learning rate of matrices at its highest; 0: lr
+  int ns_steps = 5;       // Muon: Newton-Schulz iterations
+  AdjustLr adjust_lr_fn = AdjustLr::Original;
+  /// Muon: the type in which matrices are orthogonalized, and gathered for that. Default: that of
+  /// training.dtype.
+  PartDType ns_dtype = PartDType::Default;
   StateDType state_dtype = StateDType::Default;
   int block_size = 256;  // elements that share a scale, with StateDType::U8
   /// Whether it keeps two moments of every gradient.
-  bool is_adam() const { return name != OptimizerKind::Sgd; }
+  bool is_adam() const { return name == OptimizerKind::AdamW || name == OptimizerKind::Adam; }
+  bool is_muon() const { return name == OptimizerKind::Muon; }
+  /// Muon's learning rate of matrices, as a multiple of that of other parameters.
+  double muon_lr_factor() const { return muon_lr > 0 ? muon_lr / lr : 1; }
+  /// What the update of a matrix is multiplied by, beside the learning rate.
+  double adjustment(std::int64_t rows, std::int64_t cols) const;
   /// Elements of the blocks that shards are made of: block_size, or 1 if states have no blocks.
   int state_block() const { return state_dtype == StateDType::U8 ? block_size : 1; }
   /// The type of the states, given that of training; of 8-bit ones, that of their bytes.

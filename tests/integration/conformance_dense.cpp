@@ -214,6 +214,44 @@ void ConformanceCases::line(std::int64_t n) {
          .initial = {random(n), random(n)},
          .wide_in = clipped ? "ww" : ""});
   }
+  for (const bool clipped : {false, true}) {
+    const Numbers coefficient = clipped ? Numbers{0.25} : Numbers{};
+    const char* wide = clipped ? "ww" : "";
+    for (const double nesterov : {0.0, 1.0}) {
+      add({.kind = K::Momentum,
+           .dims = {n},
+           .scalars = {0.95, nesterov},
+           .in = {random(n), coefficient},
+           .initial = {random(n)},
+           .wide_in = wide});
+    }
+    add({.kind = K::Muon,
+         .dims = {n},
+         .scalars = {2.5, 0.1},
+         .in = {random(n), coefficient},
+         .initial = {random(n)},
+         .wide_in = wide});
+  }
+  // Moments and directions of other types than the weights.
+  for (const char* types : {"w", "n"}) {
+    add({.kind = K::Momentum,
+         .dims = {n},
+         .scalars = {0.95, 1},
+         .in = {wave(n, 0.3), {}},
+         .initial = {wave(n, 0.5)},
+         .wide_out = types});
+    add({.kind = K::Muon,
+         .dims = {n},
+         .scalars = {1, 0.1},
+         .in = {wave(n, 0.3), {}},
+         .initial = {wave(n, 1.0)},
+         .wide_in = types});
+  }
+  add({.kind = K::Normalize,
+       .dims = {n},
+       .scalars = {1e-7},
+       .in = {random(n), {2.0}},
+       .wide_in = " w"});
   // Moments of other types than the weights.
   for (const char* moments : {" ww", " nn"}) {
     for (const K kind : {K::AdamW, K::Adam, K::Sgd}) {
@@ -243,6 +281,18 @@ void ConformanceCases::line(std::int64_t n) {
        .scalars = {0.9, 0.1},
        .in = {overflow, {-1.0}},
        .initial = {wave(n, 1.0), wave(n, 0.5)},
+       .wide_in = "ww"});
+  add({.kind = K::Momentum,
+       .dims = {n},
+       .scalars = {0.95, 1},
+       .in = {overflow, {-1.0}},
+       .initial = {wave(n, 0.5)},
+       .wide_in = "ww"});
+  add({.kind = K::Muon,
+       .dims = {n},
+       .scalars = {1, 0.1},
+       .in = {wave(n, 0.5), {-1.0}},
+       .initial = {wave(n, 1.0)},
        .wide_in = "ww"});
 }
 

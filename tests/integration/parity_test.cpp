@@ -256,6 +256,39 @@ TEST_CASE("moments in 8 bits go on exactly in another layout", "[integration]") 
   }
 }
 
+TEST_CASE("Muon agrees to the last bit over DDP and every ZeRO stage, and goes on in other layouts",
+          "[integration]") {
+  const auto row = [](const std::string& keys) {
+    return parity_row("", "optimizer.name=Muon optimizer.muon_lr=0.02 " + keys);
+  };
+  for (const std::string layout : {"2", "3 accumulation=2 accumulate_sharded_gradients=never",
+                                   "3 training.mixed_precision_param=bfloat16 "
+                                   "optimizer.ns_dtype=bfloat16"}) {
+    INFO(layout);
+    const auto run = [&](const std::string& keys) {
+      return train(parity_scenario(Architecture::Llama, row(keys), DType::F32));
+    };
+    const Outcome ddp = run("dp_replicate=" + layout);
+    for (const char* stage : {"1", "2", "3"}) {
+      INFO("ZeRO-" << stage);
+      check_same_bits(ddp, run("dp_shard=" + layout + " zero_stage=" + stage));
+    }
+  }
+  const auto part = [&](const std::string& keys, int steps, const TrainingState* from) {
+    const Scenario s =
+        parity_scenario(Architecture::Llama, row("model.kv_heads=2 " + keys), DType::F64);
+    return train(s, steps, from).run.state;
+  };
+  const TrainingState whole = part("", 10, nullptr);
+  CHECK(whole.tensors.count("adam_v.blocks.0.attn.wqkv") == 0);
+  CHECK(whole.tensors.count("adam_v.blocks.0.norm1.weight") == 1);
+  const TrainingState first = part("tp=4 dp_shard=3", 6, nullptr);
+  for (const char* next : {"", "dp_shard=3 zero_stage=1", "tp=2 dp_replicate=2", "pp=2 mb=3"}) {
+    INFO(next);
+    CHECK(state_distance(part(next, 4, &first), whole) <= 1e-11);
+  }
+}
+
 TEST_CASE("training resumes where fewer or more ranks share key heads", "[integration]") {
   const auto part = [](const std::string& keys, int steps, const TrainingState* from) {
     const ParityRow row = parity_row("", "model.kv_heads=2 " + keys);

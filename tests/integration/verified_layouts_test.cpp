@@ -78,6 +78,9 @@ class RandomLayouts {
       sometimes({"lora.rank=3", "lora.rank=2 lora.target_modules=[\"linear_proj\"]",
                  "model.frozen=[\"embed.*\",\"blocks.0.*\"]", "model.frozen=[\"*.w*\"]"});
       sometimes({"dropped", "training.residual_dropout=0.1"});
+      sometimes({"optimizer.name=Muon",
+                 "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
+                 "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
@@ -178,7 +181,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0;
+      adapted = 0, orthogonalized = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -192,9 +195,11 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     divided_words += s->strategy.vocabulary_stages() > 1 ? 1 : 0;
     passed_keys += s->strategy.passes_keys() ? 1 : 0;
     adapted += s->model.freezes() ? 1 : 0;
+    orthogonalized += s->optimizer.is_muon() ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(adapted >= 50);
+  CHECK(orthogonalized >= 40);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -202,7 +207,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 }
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
-// divided over stages, keys passed on, or an expert is shared
+// divided over stages, keys passed on, an expert is shared, or Muon orthogonalizes matrices
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
@@ -218,7 +223,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
     const StrategySpec& p = s->strategy;
     if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
-        !p.passes_keys() && s->model.shared_expert_hidden == 0) {
+        !p.passes_keys() && s->model.shared_expert_hidden == 0 && !s->optimizer.is_muon()) {
       continue;
     }
     ++trained;

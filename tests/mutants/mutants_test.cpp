@@ -101,6 +101,9 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kResnet, "batch=4 pp=2 mb=2"},
     {kVit, "batch=4 dp_shard=2 accumulation=2"},
     {kVit, "batch=4 tp=2 pp=2 mb=2"},
+    {kGpt2, "batch=4 dp_shard=2 zero_stage=1 optimizer.name=Muon"},
+    {kLlama, "batch=4 tp=2 dp_shard=2 optimizer.name=Muon optimizer.weight_decay_on=matrices"},
+    {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4 optimizer.name=Muon"},
 });
 
 Scenario scenario_of(const Layout& layout) {

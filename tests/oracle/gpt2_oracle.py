@@ -7,7 +7,7 @@ Usage: gpt2_oracle.py FOLDER, which holds
   model.safetensors  initial weights
   tokens.bin, targets.bin  int32 [steps, batch, seq]
 Prints "<loss> <gradient norm>" for every step. It shares nothing with the C++ code but these files:
-autograd does the backward pass, torch.optim the update, and the file format is read by hand.
+autograd does the backward pass, torch.optim the update (but Muon, which is written out), and the file format is read by hand.
 """
 import json
 import math
@@ -241,6 +241,47 @@ def learning_rate(job, step):
     return job["lr"] * min(1.0, left / job["decay_steps"]) if job["decay_steps"] else job["lr"]
 
 
+def sections(name, weight, job):
+    """The matrices that Muon makes orthogonal one by one, as views of a parameter of a block."""
+    if ".experts." in name:
+        return [part for expert in weight for part in sections("." + name.rpartition(".")[2], expert, job)]
+    if name.endswith("wqkv"):
+        kv = job["kv_heads"] * job["head_dim"]
+        return weight.split([job["heads"] * job["head_dim"], kv, kv])
+    return weight.chunk(2) if name.endswith("w13") else [weight]
+
+
+def orthogonalized(g, steps):
+    """Newton-Schulz iterations on the wide one of g and its transpose (Jordan et al. 2024)."""
+    x = g.T if g.shape[0] > g.shape[1] else g
+    x = x / (x.square().sum().sqrt() + 1e-7)
+    for _ in range(steps):
+        gram = x.mm(x.T)
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram.mm(gram)).mm(x)
+    return x.T if g.shape[0] > g.shape[1] else x
+
+
+class Muon:
+    """Muon with decoupled weight decay, written out; its parameters have no other optimizer."""
+
+    def __init__(self, named, job):
+        self.job = job
+        self.named = named
+        self.momentum = {name: torch.zeros_like(value) for name, value in named.items()}
+
+    def step(self, lr):
+        job = self.job
+        for name, weight in self.named.items():
+            momentum = self.momentum[name]
+            momentum.mul_(job["momentum"]).add_(weight.grad)
+            direction = weight.grad + job["momentum"] * momentum if job["nesterov"] else momentum
+            weight.data.mul_(1 - lr * job["weight_decay"])
+            for w, d in zip(sections(name, weight.data, job), sections(name, direction, job)):
+                rows, cols = d.shape
+                factor = 0.2 * max(rows, cols) ** 0.5 if job["matches_adamw"] else max(1, rows / cols) ** 0.5
+                w.sub_(lr * factor * orthogonalized(d, job["ns_steps"]))
+
+
 def main(folder):
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text())
@@ -250,10 +291,14 @@ def main(folder):
     shape = (job["steps"], job["batch"], job["seq"])
     tokens, targets = (torch.tensor(numpy.fromfile(folder / name, dtype=numpy.int32).reshape(shape),
                                     dtype=torch.long) for name in ("tokens.bin", "targets.bin"))
-    kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam}
+    kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "Muon": torch.optim.AdamW}
     trained = [value for value in parameters.values() if value.requires_grad]
-    matrices = [value for value in trained if value.dim() > 1]
-    others = [value for value in trained if value.dim() <= 1]
+    muon = Muon({name: value for name, value in parameters.items()
+                 if job["optimizer"] == "Muon" and value.requires_grad and name.startswith("blocks.")
+                 and value.dim() == (3 if ".experts." in name else 2)}, job)
+    updated = [value for value in trained if all(value is not other for other in muon.named.values())]
+    matrices = [value for value in updated if value.dim() > 1]
+    others = [value for value in updated if value.dim() <= 1]
     decay = job["weight_decay"] if job["decays_all"] else 0.0
     optimizer = kinds[job["optimizer"]]([{"params": matrices}, {"params": others, "weight_decay": decay}],
                                         lr=job["lr"], eps=job["eps"], betas=(job["beta1"], job["beta2"]),
@@ -264,12 +309,14 @@ def main(folder):
         job["first"] = step * job["batch"]
         logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)
         loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
-        optimizer.zero_grad()
+        for value in trained:
+            value.grad = None
         (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
         norm = torch.nn.utils.clip_grad_norm_(trained, job["max_norm"])
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(job, step)
         optimizer.step()
+        muon.step(learning_rate(job, step) * job["muon_lr_factor"])
         if job["router_bias_update_rate"] > 0:  # Wang et al. 2024, algorithm 1
             for b, load in job["loads"].items():
                 bias = parameters[b + "router_bias"]

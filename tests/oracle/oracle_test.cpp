@@ -93,7 +93,14 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"eps", s.optimizer.eps},
       {"weight_decay", s.optimizer.weight_decay},
       {"decays_all", s.optimizer.weight_decay_on == DecayedParameters::All},
-      {"optimizer", s.optimizer.name == OptimizerKind::Adam ? "Adam" : "AdamW"},
+      {"optimizer", s.optimizer.name == OptimizerKind::Adam ? "Adam"
+                    : s.optimizer.is_muon()                 ? "Muon"
+                                                            : "AdamW"},
+      {"momentum", s.optimizer.momentum},
+      {"nesterov", s.optimizer.nesterov},
+      {"ns_steps", s.optimizer.ns_steps},
+      {"matches_adamw", s.optimizer.adjust_lr_fn == AdjustLr::MatchRmsAdamW},
+      {"muon_lr_factor", s.optimizer.muon_lr_factor()},
       {"qk_norm", s.model.qk_norm},
       {"max_norm", s.training.max_norm},
       {"warmup_steps", s.lr_scheduler.warmup_steps},
@@ -214,6 +221,28 @@ TEST_CASE("Adam, and decay of matrices alone, equal PyTorch's parameter groups w
       s.optimizer.weight_decay_on = decayed;
       s.optimizer.weight_decay = 0.3;
       compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("Muon equals one written out in PyTorch within 1e-9", "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const bool original : {true, false}) {
+      for (const int experts : {0, 4}) {
+        INFO((original ? "original" : "match_rms_adamw") << ", " << experts << " experts");
+        Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+        s.optimizer.name = OptimizerKind::Muon;
+        s.optimizer.momentum = original ? 0.95 : 0.8;
+        s.optimizer.nesterov = original;
+        s.optimizer.ns_steps = original ? 5 : 4;
+        s.optimizer.adjust_lr_fn = original ? AdjustLr::Original : AdjustLr::MatchRmsAdamW;
+        s.optimizer.muon_lr = original ? 0.02 : 0;
+        s.optimizer.weight_decay_on =
+            original ? DecayedParameters::All : DecayedParameters::Matrices;
+        s.model.experts = experts;
+        s.model.capacity_factor = 0;
+        compare(s, 1e-9);
+      }
     }
   }
 }

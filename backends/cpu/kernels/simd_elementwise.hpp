@@ -248,6 +248,53 @@ void run_sgd(const KernelArgs& args) {
   });
 }
 
+/// The momentum of Muon, and the direction that is orthogonalized.
+template <class T>
+void run_momentum(const KernelArgs& args) {
+  const T momentum = static_cast<T>(args.scalars[0]);
+  const bool nesterov = args.scalars[1] != 0;
+  const T coef = static_cast<T>(read_factor(args, 1));
+  const T* const grad = input<T>(args, 0);
+  T* const first = output<T>(args, 0);
+  T* const direction = output<T>(args, 1);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      if (coef < 0) return store(direction + i, Vec<T>{}, n);  // a gradient is not finite
+      const Vec<T> g = load(grad + i, n) * coef;
+      const Vec<T> m = momentum * load(first + i, n) + g;
+      store(first + i, m, n);
+      store(direction + i, nesterov ? g + momentum * m : m, n);
+    });
+  });
+}
+
+template <class T>
+void run_normalize(const KernelArgs& args) {
+  const double norm = __builtin_sqrt(read_factor(args, 1));
+  const T factor = static_cast<T>(1 / (norm + args.scalars[0]));
+  const T* const x = input<T>(args, 0);
+  T* const y = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end,
+                   [&](int64_t i, auto n) { store(y + i, load(x + i, n) * factor, n); });
+  });
+}
+
+/// torch.optim.Muon's step by what Newton-Schulz has made, with decoupled decay.
+template <class T>
+void run_muon(const KernelArgs& args) {
+  const double lr = args.lr * args.scalars[0];
+  const T keep_weight = static_cast<T>(1 - lr * args.scalars[1]), step_size = static_cast<T>(lr);
+  if (read_factor(args, 1) < 0) return;  // a gradient is not finite
+  const T* const direction = input<T>(args, 0);
+  T* const weight = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      store(weight + i, load(weight + i, n) * keep_weight - step_size * load(direction + i, n), n);
+    });
+  });
+}
+
 template <class T>
 void run_relu_forward(const KernelArgs& args) {
   const T* const x = input<T>(args, 0);

@@ -60,6 +60,9 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::AdamW) = run_adamw<T, false>;
   at(KernelKind::Adam) = run_adamw<T, true>;
   at(KernelKind::AdamW8bit) = run_adamw<T, false>;  // of states that WidenedOperands has read
+  at(KernelKind::Momentum) = run_momentum<T>;
+  at(KernelKind::Normalize) = run_normalize<T>;
+  at(KernelKind::Muon) = run_muon<T>;
   at(KernelKind::Sgd) = run_sgd<T>;
   at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
   at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;

@@ -1,4 +1,5 @@
-// AdamW, Adam and SGD over a shard. Weights have the kernel's type, gradients and moments any type.
+// AdamW, Adam, SGD and the elements of Muon over a shard. Weights have the kernel's type, gradients
+// and moments any type.
 #include "backends/cuda/kernels/registry.hpp"
 #include "core/base/quantized_code.hpp"
 #include "core/base/random_rounding.hpp"
@@ -158,6 +159,75 @@ struct Sgd {
   }
 };
 
+/// The momentum of Muon, and the direction that is orthogonalized. All operands have types of their
+/// own; T is the kernel's.
+template <class T>
+struct Momentum {
+  using A = Acc<T>;
+  Ref grad, coefficient, m, d;
+  A momentum;
+  bool nesterov;
+  __device__ void begin() {}
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const A factor = coefficient ? coefficient.get<A>(0) : A(1);
+    auto first = m.get_words<N, A>(i);
+    auto direction = grad.get_words<N, A>(i);
+    for (int j = 0; j < N; ++j) {
+      if (factor < 0) {  // a gradient is not finite
+        direction[j] = 0;
+        continue;
+      }
+      const A g = direction[j] * factor;
+      first[j] = momentum * first[j] + g;
+      direction[j] = nesterov ? g + momentum * first[j] : first[j];
+    }
+    m.set_words(i, first);
+    d.set_words(i, direction);
+  }
+};
+
+/// x over its norm, whose square is given.
+template <class T>
+struct Normalize {
+  using A = Acc<T>;
+  const T* x;
+  Ref square;
+  T* y;
+  A eps;
+  __device__ void begin() {}
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const A divisor = square_root(square.get<A>(0)) + eps;
+    auto values = load<N>(x + i);
+    for (int j = 0; j < N; ++j) values[j] = values[j] / divisor;
+    store<N>(y + i, values);
+  }
+};
+
+/// The step of torch.optim.Muon, with decoupled decay.
+template <class T>
+struct Muon {
+  using A = Acc<T>;
+  Ref d, coefficient;
+  T* w;
+  double lr, lr_factor, decay;
+  const StepContext* step_at;  // where to read `lr` from on the GPU; null if it is known
+  __device__ void begin() {
+    if (step_at != nullptr) lr = step_at->lr;
+  }
+  template <int N>
+  __device__ void at(int64_t i) const {
+    if (coefficient && coefficient.get<A>(0) < 0) return;  // a gradient is not finite
+    const auto step_size = static_cast<A>(times(lr, lr_factor));
+    const auto keep_weight = static_cast<A>(1 - times(times(lr, lr_factor), decay));
+    auto weight = load<N>(w + i);
+    const auto direction = d.get_words<N, A>(i);
+    for (int j = 0; j < N; ++j) weight[j] = weight[j] * keep_weight - step_size * direction[j];
+    store<N>(w + i, weight);
+  }
+};
+
 template <int N, class F>
 __global__ void update(F f, int64_t n) {
   f.begin();
@@ -230,6 +300,42 @@ void run_sgd(const KernelCall& call, Queue& queue) {
   });
 }
 
+void run_momentum(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const Momentum<T> f{input_ref(call, 0),
+                        input_ref(call, 1),
+                        output_ref(call, 0),
+                        output_ref(call, 1),
+                        static_cast<Acc<T>>(call.kernel->scalars[0]),
+                        call.kernel->scalars[1] != 0};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {f.m.at, f.d.at, f.grad.at},
+                 [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+  });
+}
+
+void run_normalize(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const Normalize<T> f{input<T>(call, 0), input_ref(call, 1), output<T>(call, 0),
+                         static_cast<Acc<T>>(call.kernel->scalars[0])};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {f.x, f.y}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+  });
+}
+
+void run_muon(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const Muon<T> f{input_ref(call, 0), input_ref(call, 1),      output<T>(call, 0),
+                    call.context.lr,    call.kernel->scalars[0], call.kernel->scalars[1],
+                    call.context_at};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {f.w, f.d.at}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+  });
+}
+
 std::int64_t step_bytes(const Kernel&) { return sizeof(AdamWStep<double>); }
 
 }  // namespace
@@ -238,6 +344,9 @@ void add_optimizers(Registry& rows) {
   rows[KernelKind::AdamW] = {run_adamw, step_bytes};
   rows[KernelKind::Adam] = {run_adamw, step_bytes};
   rows[KernelKind::AdamW8bit] = {run_adamw, step_bytes};
+  rows[KernelKind::Momentum] = {run_momentum};
+  rows[KernelKind::Normalize] = {run_normalize};
+  rows[KernelKind::Muon] = {run_muon};
   rows[KernelKind::Sgd] = {run_sgd};
 }
 

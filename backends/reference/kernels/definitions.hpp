@@ -52,6 +52,9 @@ void clip_coefficient(Operands& k);
 void adamw(Operands& k);
 void adam(Operands& k);
 void router_bias(Operands& k);
+void momentum(Operands& k);
+void normalize(Operands& k);
+void muon(Operands& k);
 void sgd(Operands& k);
 // vision.cpp
 void conv2d_forward(Operands& k);

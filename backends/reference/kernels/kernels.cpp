@@ -91,6 +91,12 @@ Definition definition_of(KernelKind kind) {
       return adam;
     case KernelKind::RouterBias:
       return router_bias;
+    case KernelKind::Momentum:
+      return momentum;
+    case KernelKind::Normalize:
+      return normalize;
+    case KernelKind::Muon:
+      return muon;
     case KernelKind::Sgd:
       return sgd;
     case KernelKind::Conv2dForward:

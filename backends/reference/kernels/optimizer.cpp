@@ -117,6 +117,28 @@ void router_bias(Operands& k) {
   k.out(1) = load;
 }
 
+/// The momentum of Muon, with the direction that is orthogonalized.
+void momentum(Operands& k) {
+  if (skips(k)) {
+    k.out(1) = 0;
+    return;
+  }
+  const double momentum = k.scalar(0);
+  const Row g = clipped(k);
+  const Row m = momentum * k.out(0).row(0) + g;
+  k.out(0) = m;
+  k.out(1) = k.scalar(1) != 0 ? Row(g + momentum * m) : m;
+}
+
+void normalize(Operands& k) { k.out(0) = k.in(0) / (std::sqrt(k.in(1)(0)) + k.scalar(0)); }
+
+/// The step of torch.optim.Muon, with decoupled decay.
+void muon(Operands& k) {
+  if (skips(k)) return;
+  const double lr = k.context().lr * k.scalar(0);
+  k.out(0) -= lr * (k.in(0) + k.scalar(1) * k.out(0));
+}
+
 /// SGD as in torch.optim.SGD, where the decay is part of the gradient.
 void sgd(Operands& k) {
   if (skips(k)) return;

@@ -86,6 +86,36 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"b", "n", Own, Update}, {"load", "n", Mixed, Update}},
        .flops = "4 n",
        .efficiency_as = "adamw"},
+      // Of Muon (Jordan et al. 2024): m = momentum m + g, with g = grad × coef, and the direction d
+      // =
+      // g + momentum m if nesterov is 1, m if it is 0. If coef is negative, m stays and d = 0.
+      {.kind = K::Momentum,
+       .name = "momentum",
+       .dims = words("n"),
+       .scalars = words("momentum nesterov"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"m", "n", Mixed, Update}, {"d", "n", Mixed}},
+       .flops = "5 n",
+       .efficiency_as = "adamw"},
+      // y = x / (sqrt(sq) + eps); y may alias x
+      {.kind = K::Normalize,
+       .name = "normalize",
+       .dims = words("n"),
+       .scalars = words("eps"),
+       .in = {{"x", "n"}, {"sq", "1", Real}},
+       .out = {{"y", "n"}},
+       .flops = "n",
+       .efficiency_as = "scale"},
+      // w -= lr × lr_factor × (d + decay w), where d is orthogonal. If coef is negative, nothing
+      // changes; otherwise it means nothing here.
+      {.kind = K::Muon,
+       .name = "muon",
+       .dims = words("n"),
+       .scalars = words("lr_factor decay"),
+       .in = {{"d", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"w", "n", Own, Update}},
+       .flops = "4 n",
+       .efficiency_as = "adamw"},
       // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",

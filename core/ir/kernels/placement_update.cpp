@@ -24,6 +24,15 @@ bool update(const Kernel& k, AxisOperands& o) {
   return o.in[0] == w && fits(o.in[1], Along::Same);
 }
 
+/// The direction lies as the gradient does, which must be of the same part as the momentum.
+bool momentum(AxisOperands& o) {
+  const Along g = o.in[0];
+  if (g != Along::Same && g != Along::Flat && g != Along::Split) return false;
+  if (o.out[0] != g || !fits(o.in[1], Along::Same)) return false;
+  o.out[1] = g;
+  return true;
+}
+
 /// The load of all experts, over all tokens: their mean is compared with each.
 bool router_bias(AxisOperands& o) {
   return o.in[0] == Along::Same && fits(o.in[1], Along::Same) && o.out[0] == Along::Same &&
@@ -51,8 +60,14 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
     case KernelKind::AdamW:
     case KernelKind::Adam:
     case KernelKind::AdamW8bit:
+    case KernelKind::Muon:
     case KernelKind::Sgd:
       return update(kernel, operands);
+    case KernelKind::Momentum:
+      return momentum(operands);
+    case KernelKind::Normalize:  // by the norm of the whole
+      return operands.in[0] == Along::Same && operands.in[1] == Along::Same &&
+             results(kernel, operands, {{Along::Same}});
     case KernelKind::RouterBias:
       return router_bias(operands);
     default:

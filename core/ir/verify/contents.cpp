@@ -207,4 +207,15 @@ PatternId Values::whole_of_piece(PatternId piece, const Group& group) {
   });
 }
 
+/// A rank's own piece of a matrix that was gathered is its part of the matrix again.
+void Values::pieces_are_parts(const RoleRun& run, Content& direction) {
+  const int u = run.units[direction.meaning.id];
+  if (u < 0 || !run.role.units[u].split_group.valid()) return;
+  const Group& group = program_.group(run.role.units[u].split_group);
+  const PatternId parts = changed(direction.pattern, group, [](Along a) -> std::optional<Along> {
+    return a == Along::Flat ? Along::Split : a;
+  });
+  if (parts != 0) direction.pattern = parts;
+}
+
 }  // namespace lockstep::verification

@@ -34,6 +34,8 @@ enum class Means : std::uint8_t {
   Moment2,      // the second one
   Tensor,       // a layer's; `id` names the formal under which a function wrote it
   Gradient,     // of unit `id`: the sum of `terms`, one for every use of the unit
+  Direction,    // what momentum makes of the gradient of unit `id` for update `version`
+  Orthogonal,   // a direction of unit `id` of which every matrix is orthogonal
   Statistics,   // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`
   Loss,         // the sum of `terms`, one for every microbatch
   Squares,      // of gradients: the sum of `terms`, one for every unit

@@ -151,7 +151,9 @@ bool Values::collective(RoleRun& run, OpId id) {
   if (!in_place) {
     std::optional<Content> all = unite(held);
     if (all) all->pattern = with_zeros_filled(all->pattern, held.back().end);
-    if (!all || !patterns_.is_uniform(all->pattern) || all->origin != 0) {
+    // Of a direction, single matrices are gathered, and their place in the unit is kept.
+    const bool matrix = all && all->meaning.what == Means::Direction;
+    if (!all || !patterns_.is_uniform(all->pattern) || (all->origin != 0 && !matrix)) {
       return fault(run, id,
                    "communicates parts of several tensors, " + text(held.front().content.meaning) +
                        " among them");

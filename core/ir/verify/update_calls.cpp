@@ -38,6 +38,8 @@ bool Values::update_call(RoleRun& run, OpId id) {
       return square(run, id, kernel);
     case KernelKind::ClipCoefficient:
       return clip(run, id, kernel);
+    case KernelKind::Momentum:
+      return momentum(run, id, kernel);
     default:
       return update(run, id, kernel);
   }
@@ -62,6 +64,7 @@ bool Values::copy(RoleRun& run, OpId id, const Kernel& kernel) {
       piece.end = piece.end / narrow * wide;
     }
     part.content.pattern = patterns_.intern(std::move(pattern));
+    if (part.content.meaning.what == Means::Orthogonal) pieces_are_parts(run, part.content);
     part.begin = part.begin / narrow * wide;
     part.end = part.end / narrow * wide;
     part.content.origin = part.content.origin / narrow * wide;
@@ -214,7 +217,27 @@ bool Values::clip(RoleRun& run, OpId id, const Kernel& kernel) {
   return true;
 }
 
-/// Follows AdamW or SGD. Their gradient, weights and moments must be of one unit and one shard.
+/// If gradients are scaled, every update must read the coefficient, which divides the scale out.
+/// Returns false after a fault.
+bool Values::reads_coefficient(RoleRun& run, OpId id, const Kernel& kernel,
+                               const IndexVector<int, std::optional<Content>>& held) {
+  const int c = kernel.in.size() > 1 ? kernel.in[1].formal : -1;
+  if (c >= 0) {
+    if (held[c] && held[c]->meaning.what == Means::Coefficient) return true;
+    fault(run, id,
+          "reads " + (held[c] ? text(held[c]->meaning) : "several tensors") +
+              " as the coefficient of clipping");
+    return false;
+  }
+  if (!program_.training.loss_scaling) return true;
+  fault(run, id,
+        "updates weights with scaled gradients, and reads no coefficient, which divides the loss "
+        "scale out");
+  return false;
+}
+
+/// Follows AdamW or SGD, or the last part of Muon. Their gradient, weights and moments must be of
+/// one unit and one shard.
 bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const Op& op = run.role.op(id);
   const Function& function = program_.function(op.function());
@@ -268,19 +291,16 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
       of(g)->meaning.id != weights.id) {
     return fault(run, id, "updates the weights of " + unit.name + " with " + text(of(g)->meaning));
   }
-  if (!whole_gradient(run, id, *of(g), elements, weights.version) || failed_) return true;
-  if (const int c = operand(kernel.in, 1); c >= 0) {
-    if (!of(c) || of(c)->meaning.what != Means::Coefficient) {
-      return fault(run, id,
-                   "reads " + (of(c) ? text(of(c)->meaning) : "several tensors") +
-                       " as the coefficient of clipping");
+  if (kernel.kind == KernelKind::Muon) {
+    const Meaning& direction = of(g)->meaning;
+    if (direction.what != Means::Orthogonal || direction.id != weights.id ||
+        direction.version != weights.version || of(g)->origin != 0) {
+      return fault(run, id, "moves the weights of " + unit.name + " by " + text(direction));
     }
-  } else if (program_.training.loss_scaling) {
-    return fault(run, id,
-                 "updates " + unit.name +
-                     " with scaled gradients, and reads no coefficient, which divides the "
-                     "loss scale out");
+  } else if (!whole_gradient(run, id, *of(g), elements, weights.version) || failed_) {
+    return true;
   }
+  if (!reads_coefficient(run, id, kernel, held)) return true;
   const Summary& summary = summaries_.of(op.function(), found);
   if (!summary.fault.empty()) {
     return fault(run, id, "updates " + unit.name + ": " + summary.fault);

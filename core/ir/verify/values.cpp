@@ -225,6 +225,10 @@ std::string Values::text(const Meaning& m) const {
       return names_[m.id] + of;
     case Means::Gradient:
       return "the gradient of " + unit();
+    case Means::Direction:
+      return "the direction of " + unit();
+    case Means::Orthogonal:
+      return "the orthogonal direction of " + unit();
     case Means::Statistics:
       return "running statistics of " + unit();
     case Means::Loss:
@@ -367,9 +371,10 @@ bool Values::step(RoleRun& run) {
   const OpId id = run.next;
   const Op& op = run.role.op(id);
   if (op.kind == OpKind::Call) {
+    const Function& function = program_.function(op.function());
     const bool between = op.phase == Phase::O || op.phase == Phase::None;
-    return between && is_update(program_.function(op.function())) ? update_call(run, id)
-                                                                  : layer_call(run, id);
+    if (between && orthogonalizes(function)) return orthogonalize(run, id);
+    return between && is_update(function) ? update_call(run, id) : layer_call(run, id);
   }
   if (is_collective(op.kind)) return collective(run, id);
   return is_p2p(op.kind) ? send(run, id) : host_copy(run, id);

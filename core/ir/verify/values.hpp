@@ -61,6 +61,7 @@ class Values {
   /// if there is none.
   PatternId piece_of_whole(PatternId whole, const Group& group);
   PatternId whole_of_piece(PatternId piece, const Group& group);
+  void pieces_are_parts(const RoleRun& run, Content& direction);
   template <class Change>
   PatternId changed(PatternId pattern, const Group& group, Change&& change);
 
@@ -81,6 +82,12 @@ class Values {
   };
   Bound& bound_unit(int layer, std::int32_t suffix);
 
+  // muon_calls.cpp: momentum, and functions that orthogonalize matrices
+  static bool orthogonalizes(const Function& function);
+  bool momentum(RoleRun& run, OpId id, const Kernel& kernel);
+  bool orthogonalize(RoleRun& run, OpId id);
+  const UnitParameter* parameter_at(const Unit& unit, std::int64_t element) const;
+
   // update_calls.cpp: copies, sums, norms and optimizers, each a function of one kernel
   static bool is_update(const Function& function);
   bool update_call(RoleRun& run, OpId id);
@@ -90,6 +97,8 @@ class Values {
   bool clip(RoleRun& run, OpId id, const Kernel& kernel);
   bool reads_loss_scale(RoleRun& run, OpId id, const Kernel& kernel, PatternId& pattern);
   bool update(RoleRun& run, OpId id, const Kernel& kernel);
+  bool reads_coefficient(RoleRun& run, OpId id, const Kernel& kernel,
+                         const IndexVector<int, std::optional<Content>>& held);
   bool whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                       std::int32_t version);
 

@@ -61,6 +61,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.shard_multiple = s.optimizer.state_block();
   shape.plain_apart =
       s.optimizer.weight_decay > 0 && s.optimizer.weight_decay_on == DecayedParameters::Matrices;
+  shape.matrices_apart = s.optimizer.is_muon();
   shape.expert_parallel = strategy.expert_parallel_degree;
   shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();

@@ -88,7 +88,8 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
         draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
       unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
-      if (optimizer.is_adam() && !layout.balances) {
+      const bool adam = optimizer.is_adam() || (optimizer.is_muon() && !layout.orthogonalizes);
+      if (adam && !layout.balances) {
         unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
       }
       draft_unit.grad = draft_unit.reduced =

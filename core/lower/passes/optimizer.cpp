@@ -1,5 +1,5 @@
-// optimizer: adds clipping by the global norm, AdamW, Adam or SGD for each unit, and the metrics of
-// the step.
+// optimizer: adds clipping by the global norm, AdamW, Adam, SGD or Muon for each unit, and the
+// metrics of the step.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,63 +8,47 @@
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/muon.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/lower/passes/update_functions.hpp"
 
 namespace lockstep {
 namespace {
 
-struct NamedOperand {
-  std::string name;  // empty if the operand is absent
-  DType dtype;
-};
-
-/// A function of one kernel. Its formals are the operands of the kernel: first `in`, then `out`.
-Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOperand>& in,
-                    const std::vector<NamedOperand>& out) {
-  Function function;
-  function.name = std::move(name);
-  for (const NamedOperand& named : in) {
-    Operand operand{static_cast<std::int16_t>(function.formals.size()), named.dtype, 0};
-    if (named.name.empty()) operand.formal = -1;
-    kernel.in.push_back(operand);
-    if (operand.present()) function.formals.push_back({named.name, Access::Read, {}});
-  }
-  for (const NamedOperand& named : out) {
-    kernel.out.push_back({static_cast<std::int16_t>(function.formals.size()), named.dtype, 0});
-    function.formals.push_back({named.name, Access::Write, {}});
-  }
-  for (std::size_t i = 0; i < kernel.in.size(); ++i) {
-    if (!kernel.in[i].present()) continue;
-    function.formals[kernel.in[i].formal].bytes =
-        Bytes{input_elements(kernel, i) * size_of(kernel.in[i].dtype)};
-  }
-  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-    Formal& formal = function.formals[kernel.out[i].formal];
-    formal.bytes = Bytes{output_elements(kernel, i) * size_of(kernel.out[i].dtype)};
-    if (output_is_read(kernel, i)) formal.access = Access::ReadWrite;
-  }
-  function.kernels.push_back(std::move(kernel));
-  return function;
-}
-
 class OptimizerStep {
  public:
   OptimizerStep(Draft& draft, DraftRole& out)
-      : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
+      : draft_(draft), out_(out), strategy_(draft.scenario.strategy), muon_(draft, out) {}
 
   void run() {
     if (!out_.updates.empty()) {
       update_under_way();
     } else {
-      const BufferId coefficient = clip();
-      for (std::size_t u = 0; u < out_.units.size(); ++u) {
-        if (out_.units[u].trained()) update(u, coefficient);
-      }
+      update_all(clip());
     }
     if (out_.losses.valid()) report_loss();
   }
 
  private:
+  /// Updates all units. What Muon gathers of a unit comes while the one before it is updated.
+  void update_all(BufferId coefficient) {
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      if (!out_.units[u].trained()) continue;
+      if (orthogonalizes(u)) {
+        muon_.begin(u, coefficient);
+        for (std::size_t next = u + 1; next < out_.units.size(); ++next) {
+          if (!orthogonalizes(next)) continue;
+          if (muon_.gathers(next)) muon_.begin(next, coefficient);
+          break;
+        }
+      }
+      update(u, coefficient);
+    }
+  }
+  bool orthogonalizes(std::size_t u) const {
+    return layout_of(draft_, out_.units[u]).orthogonalizes;
+  }
+
   /// With several updates in a step, puts each where its last gradient is ready.
   void update_under_way() {
     Role& role = out_.role;
@@ -96,15 +80,6 @@ class OptimizerStep {
     return add_buffer(out_.role, buffer);
   }
   DType dtype_of(BufferKind kind) const { return draft_.dtype_of(kind); }
-  static Kernel kernel(KernelKind kind, DType dtype, std::array<std::int64_t, kMaxDims> dims,
-                       std::array<double, 4> scalars = {}) {
-    Kernel k;
-    k.kind = kind;
-    k.dtype = dtype;
-    k.dims = dims;
-    k.scalars = scalars;
-    return k;
-  }
   void call(const Function& function, const std::vector<BufferId>& args, int layer = -1) {
     call(draft_.function(function), args, layer);
   }
@@ -192,8 +167,8 @@ class OptimizerStep {
     }
     args.insert(args.end(), {coefficient, norm});
     call(one_kernel("clip",
-                    kernel(KernelKind::ClipCoefficient, sums, {count},
-                           {draft_.scenario.training.max_norm}),
+                    bare_kernel(KernelKind::ClipCoefficient, sums, {count},
+                                {draft_.scenario.training.max_norm}),
                     in, {{"coefficient", sums}, {"norm", sums}}),
          args);
     to_host(HostData::GradNorm, norm);
@@ -214,7 +189,7 @@ class OptimizerStep {
       const UnitLayout& layout = layout_of(draft_, out_.units[u]);
       if (layout.split_axis != axis || layout.frozen || layout.balances) continue;
       if (unit.tied_copy) continue;  // it is counted on the first stage
-      Kernel k = kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
+      Kernel k = bare_kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
       const std::string name = "norm_squared." + kind + std::to_string(unit.shard_elements);
       call(one_kernel(first ? name : name + "+", k, {{"g", grad}}, {{"squares", sums}}),
@@ -223,7 +198,7 @@ class OptimizerStep {
     }
     if (first) {  // this stage has no such unit
       call(one_kernel("zero_squares." + kind + std::to_string(blocks),
-                      kernel(KernelKind::Fill, sums, {blocks}), {}, {{"squares", sums}}),
+                      bare_kernel(KernelKind::Fill, sums, {blocks}), {}, {{"squares", sums}}),
            {squares});
     }
     if (!axis.empty()) communicate(OpKind::AllReduce, draft_.axis_group(axis), {squares});
@@ -239,14 +214,30 @@ class OptimizerStep {
 
   void update(std::size_t u, BufferId coefficient) {
     const Unit& unit = out_.role.units[u];
+    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
+    const BufferId weights = unit.master.valid() ? unit.master : own;
+    if (orthogonalizes(u)) {
+      muon_.begin(u, coefficient);
+      muon_.finish(u, coefficient, weights);
+    } else {
+      move(u, coefficient, weights);
+    }
+    if (unit.master.valid()) round_master(unit, own, layer(u));
+    if (!unit.whole_param || unit.gathered_late) return;
+    Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
+    gather.phase = Phase::O;
+    add_op(out_.role, gather, {own, unit.param});
+  }
+  /// Moves weights by one kernel, which works on single elements.
+  void move(std::size_t u, BufferId coefficient, BufferId moved) {
+    const Unit& unit = out_.role.units[u];
     const OptimizerSpec& o = draft_.scenario.optimizer;
     const bool clipped = coefficient.valid();
     const DType weights = dtype_of(BufferKind::Master);
     const DType moments = out_.role.buffer(unit.adam_m).dtype;
-    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
-    args.insert(args.end(), {unit.master.valid() ? unit.master : own, unit.adam_m});
+    args.insert(args.end(), {moved, unit.adam_m});
     if (unit.adam_v.valid()) args.push_back(unit.adam_v);
     const std::string elements = std::to_string(unit.shard_elements);
     const std::vector<NamedOperand> in = {
@@ -256,29 +247,24 @@ class OptimizerStep {
     const bool plain = !layout.decays;
     const double decay = plain ? 0 : o.weight_decay;
     const std::string which = (plain ? "plain." : "") + elements;
-    Kernel step =
-        kernel(o.name == OptimizerKind::Adam ? KernelKind::Adam
-               : unit.state_block > 0        ? KernelKind::AdamW8bit
-                                             : KernelKind::AdamW,
-               weights, {unit.shard_elements, unit.state_block}, {o.beta1, o.beta2, o.eps, decay});
+    Kernel step = bare_kernel(o.name == OptimizerKind::Adam ? KernelKind::Adam
+                              : unit.state_block > 0        ? KernelKind::AdamW8bit
+                                                            : KernelKind::AdamW,
+                              weights, {unit.shard_elements, unit.state_block},
+                              {o.beta1, o.beta2, o.eps, decay});
     std::vector<NamedOperand> out = {{"w", weights}, {"m", moments}, {"v", moments}};
     if (layout.balances) {
-      step = kernel(KernelKind::RouterBias, weights, {unit.shard_elements},
-                    {draft_.scenario.model.router_bias_update_rate});
+      step = bare_kernel(KernelKind::RouterBias, weights, {unit.shard_elements},
+                         {draft_.scenario.model.router_bias_update_rate});
       out = {{"b", weights}, {"load", moments}};
-    } else if (!o.is_adam()) {
-      step = kernel(KernelKind::Sgd, weights, {unit.shard_elements}, {o.momentum, decay});
+    } else if (o.name == OptimizerKind::Sgd) {
+      step = bare_kernel(KernelKind::Sgd, weights, {unit.shard_elements}, {o.momentum, decay});
       out.pop_back();
     }
     step.stochastic =
         draft_.scenario.training.stochastic_rounding && info(step.kind).may_be_stochastic;
     call(one_kernel(std::string(info(step.kind).name) + "." + which, step, in, out), args,
          layer(u));
-    if (unit.master.valid()) round_master(unit, own, layer(u));
-    if (!unit.whole_param || unit.gathered_late) return;
-    Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
-    gather.phase = Phase::O;
-    add_op(out_.role, gather, {own, unit.param});
   }
   /// Rounds the master copy to the parameters' own type.
   void round_master(const Unit& unit, BufferId own, int layer) {
@@ -295,7 +281,7 @@ class OptimizerStep {
     const DType sums = dtype_of(BufferKind::Metric);
     const std::int64_t m = out_.role.buffer(out_.losses).bytes.v / size_of(sums);
     const BufferId loss = metric("loss", 1);
-    call(one_kernel("loss", kernel(KernelKind::Sum, sums, {m}), {{"losses", sums}},
+    call(one_kernel("loss", bare_kernel(KernelKind::Sum, sums, {m}), {{"losses", sums}},
                     {{"loss", sums}}),
          {out_.losses, loss});
     std::vector<int> ends;  // the pipeline ranks on which some of the microbatches end
@@ -315,6 +301,7 @@ class OptimizerStep {
   Draft& draft_;
   DraftRole& out_;
   const StrategySpec& strategy_;
+  MuonStep muon_;
 };
 
 }  // namespace

@@ -63,6 +63,40 @@ void validate_state(const Scenario& s, Faults& faults) {
   }
 }
 
+void validate_muon(const Scenario& s, Faults& faults) {
+  const OptimizerSpec& o = s.optimizer;
+  faults.require(o.muon_lr >= 0, "optimizer.muon_lr", "must not be negative");
+  faults.require(o.ns_steps >= 1, "optimizer.ns_steps", "must be at least 1");
+  if (!o.is_muon()) {
+    if (o.muon_lr != 0) faults.add("optimizer.muon_lr", "only name=Muon has it");
+    return;
+  }
+  if (o.muon_lr > 0 && o.lr <= 0) {
+    faults.add("optimizer.muon_lr", "is scheduled in proportion to lr, which must be positive");
+  }
+  if (s.model.architecture == Architecture::Resnet) {
+    faults.add("optimizer.name",
+               "Muon orthogonalizes the matrices of transformer blocks: it is not built for the "
+               "filters of convolutions");
+  }
+  if (s.model.lora.rank > 0) {
+    faults.add("optimizer.name",
+               "Muon orthogonalizes whole weights: the two factors of an adapter (lora) are none");
+  }
+  if (s.strategy.offload != Offload::None) {
+    faults.add(
+        "optimizer.name",
+        "Muon's Newton-Schulz iterations are products of matrices, for which the host is too "
+        "slow: it is not built with parallelism.offload");
+  }
+  if (o.ns_dtype == PartDType::F16) {
+    faults.add("optimizer.ns_dtype", "float16 has too few exponents for small directions");
+  }
+  if (s.training.dtype == DType::F64 && o.ns_dtype != PartDType::Default) {
+    faults.add("optimizer.ns_dtype", "dtype=float64 orthogonalizes in float64");
+  }
+}
+
 }  // namespace
 
 void validate_optimizer(const Scenario& s, Faults& faults) {
@@ -77,6 +111,7 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
   }
   faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
   validate_state(s, faults);
+  validate_muon(s, faults);
   const LrSchedulerSpec& l = s.lr_scheduler;
   faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
   faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",

@@ -35,12 +35,16 @@ void place_data(const Program& program, RankStates& states) {
 }
 
 /// What a transfer is for, by its stream and by what it does to whom.
-std::string purpose_of(const Program& program, const Op& op) {
+std::string purpose_of(const Program& program, const Role& role, const Op& op) {
   if (is_p2p(op.kind)) {
     return op.phase == Phase::F ? "activations between stages" : "gradients between stages";
   }
   const std::string ranks = std::to_string(group_size(program.mesh, program.group(op.group())));
   const bool sum = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
+  const BufferId first = role.args_of(op).front();
+  if (op.phase == Phase::O && role.buffer(role.root(first)).kind == BufferKind::Workspace) {
+    return "directions of " + ranks + " ranks";
+  }
   if (op.stream == Stream::Layer || op.stream == Stream::Stages) {
     if (sum) return "partial sums of " + ranks + " ranks";
     if (op.kind == OpKind::Rotate) return "keys passed on by " + ranks + " ranks";
@@ -135,7 +139,7 @@ std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank,
   const Span& span = run->steps.front().graph[last->span];
   const Role& role = run->program->role_of(span.rank);
   const Op& op = role.op(span.op);
-  Moving moving{purpose_of(*run->program, op), 1, run->lanes.look(span)};
+  Moving moving{purpose_of(*run->program, role, op), 1, run->lanes.look(span)};
   const Unit* largest = nullptr;  // of the layer
   for (const Unit& unit : role.units) {
     const bool of_layer = op.layer >= 0 && role.buffer(unit.param).layer == op.layer;

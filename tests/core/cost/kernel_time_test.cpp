@@ -79,14 +79,17 @@ TEST_CASE("contiguous dimensions that 8 does not divide slow a product", "[core]
   CHECK(time(1279) - fixed == Approx((aligned - fixed) / 0.35));
 }
 
-TEST_CASE("products in 8 bits have their own rate, not the output layer's", "[core][cost]") {
+TEST_CASE("products in 8 bits have their own rate, not the output layer's or Muon's",
+          "[core][cost]") {
   DeviceSpec d = units();
   d.fp8_rate = {200e12};
   FrameworkSpec f;
   f.fp8 = Fp8Recipe::Delayed;
   const double whole = kernel_time(gemm(2560, 1280, 4096), d).v;
   CHECK(kernel_time(gemm(2560, 1280, 4096), d, f).v - 6e-6 == Approx((whole - 6e-6) / (2 * 0.88)));
-  CHECK(function_time({"head.F", {}, {gemm(2560, 1280, 4096)}}, d, f).v == Approx(whole));
+  for (const char* function : {"head.F", "newton_schulz.2560x1280"}) {
+    CHECK(function_time({function, {}, {gemm(2560, 1280, 4096)}}, d, f).v == Approx(whole));
+  }
   d.fp8_rate = {};  // a card without
   CHECK(kernel_time(gemm(2560, 1280, 4096), d, f).v == Approx(whole));
 }

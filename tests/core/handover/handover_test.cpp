@@ -203,6 +203,38 @@ TEST_CASE("Adam with coupled weight decay stays Adam at torchtitan and DeepSpeed
   CHECK(deepspeed("SGD").at("params").contains("momentum"));
 }
 
+TEST_CASE("Muon has its own words at Megatron-LM and DeepSpeed, and none at torchtitan",
+          "[core][handover]") {
+  const std::vector<std::string> set = {
+      "optimizer.name=Muon", "optimizer.momentum=0.95", "optimizer.ns_dtype=bfloat16",
+      "optimizer.adjust_lr_fn=match_rms_adamw", "parallelism.zero_stage=0"};
+  const Handover megatron = of("megatron", scenario(k70b, set));
+  for (const char* line :
+       {"--optimizer muon", "--muon-momentum 0.95", "--muon-use-nesterov", "--muon-num-ns-steps 5",
+        "--muon-scale-mode spectral", "--muon-extra-scale-factor 0.2", "--muon-tp-mode duplicated",
+        "--muon-fp32-matmul-prec medium", "--adam-beta1 0.9"}) {
+    INFO(line << "\n" << megatron.text);
+    CHECK(has_line(megatron.text, line));
+  }
+  CHECK_FALSE(has_line(megatron.text, "--use-distributed-optimizer"));
+  std::vector<std::string> sharded = set;
+  sharded.back() = "parallelism.zero_stage=1";
+  CHECK(has_line(of("megatron", scenario(k70b, sharded)).text, "--optimizer dist_muon"));
+
+  const Handover deepspeed =
+      of("deepspeed", scenario(k70b, {"optimizer.name=Muon", "optimizer.muon_lr=0.02"}));
+  const auto optimizer = nlohmann::json::parse(deepspeed.text).at("optimizer");
+  CHECK(optimizer.at("type") == "Muon");
+  CHECK(optimizer.at("params").at("muon_lr") == 0.02);
+  CHECK(optimizer.at("params").at("adam_lr") == 3e-4);
+  CHECK(optimizer.at("params").at("momentum") == 0.9);
+
+  const Handover torchtitan = of("torchtitan", scenario(k70b, set));
+  CHECK(std::any_of(torchtitan.unsaid.begin(), torchtitan.unsaid.end(), [](const auto& what) {
+    return what == "optimizer.name: it has AdamW and Adam";
+  }));
+}
+
 TEST_CASE("every shipped scenario of a transformer is handed over to all three",
           "[core][handover]") {
   const auto folder = shipped_scenarios();

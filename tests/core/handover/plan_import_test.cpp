@@ -308,6 +308,58 @@ TEST_CASE("torchtitan's defaults stand where its file says nothing", "[core][han
   CHECK_THAT(unknown.error().message, ContainsSubstring("--model"));
 }
 
+TEST_CASE("Muon comes back from Megatron-LM's and DeepSpeed's words as it was",
+          "[core][handover]") {
+  const std::string text = R"([model]
+preset = "llama3-8b"
+[training]
+seq_len = 2048
+global_batch_size = 32
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+[optimizer]
+name = "Muon"
+momentum = 0.95
+ns_steps = 4
+ns_dtype = "bfloat16"
+adjust_lr_fn = "match_rms_adamw"
+weight_decay_on = "matrices"
+[parallelism]
+tensor_parallel_degree = 2
+data_parallel_replicate_degree = 4
+[cluster]
+preset = "h100"
+)";
+  CHECK(differences(parsed(text),
+                    parsed(imported(Trainer::Megatron, hand_over("megatron", parsed(text))->text,
+                                    {.nodes = 1})
+                               .text))
+            .size() <= 2);  // how data parallelism is divided, which is the same here
+  const PlanImport plan = imported(Trainer::Megatron,
+                                   "--optimizer muon --num-layers 4 --hidden-size 64 "
+                                   "--num-attention-heads 4 --lr 1e-3 --seq-length 64 "
+                                   "--max-position-embeddings 64 --vocab-size 128 "
+                                   "--tensor-model-parallel-size 2",
+                                   {.nodes = 1});
+  const Scenario s = parsed(plan.text);
+  CHECK(s.optimizer.is_muon());
+  CHECK(s.optimizer.momentum == 0.9);
+  CHECK_FALSE(s.optimizer.nesterov);
+  CHECK(s.optimizer.ns_dtype == PartDType::BF16);
+  CHECK(mentions(plan.lost, "blockwise"));
+  CHECK(mentions(plan.lost, "factor"));
+
+  const PlanImport deepspeed = imported(Trainer::DeepSpeed, R"({"train_batch_size": 16,
+    "zero_optimization": {"stage": 2}, "optimizer": {"type": "Muon", "params": {"lr": 0.01,
+    "muon_lr": 0.02, "adam_lr": 3e-4, "momentum": 0.9, "weight_decay": 0.1}}})",
+                                        {.model = "gpt-1.3b", .nodes = 1, .seq_len = 512});
+  const Scenario d = parsed(deepspeed.text);
+  CHECK(d.optimizer.is_muon());
+  CHECK(d.optimizer.lr == 3e-4);
+  CHECK(d.optimizer.muon_lr == 0.02);
+  CHECK(d.optimizer.momentum == 0.9);
+}
+
 TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[core][handover]") {
   const std::string text = R"({"train_batch_size": "auto", "gradient_accumulation_steps": 4,
     "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, "overlap_comm": true,

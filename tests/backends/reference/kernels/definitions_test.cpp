@@ -282,6 +282,21 @@ TEST_CASE("an update of AdamW and of SGD by hand", "[backends][reference]") {
   CHECK(run({K::ClipCoefficient, {2}, {{9, 16}}, {0}})[0][0] == 1);
 }
 
+TEST_CASE("the parts of an update of Muon by hand", "[backends][reference]") {
+  // The gradient 4 is clipped by 0.5: m = 0.5 × 3 + 2, and the direction looks once more ahead.
+  const auto ahead = run({K::Momentum, {1}, {{4}, {0.5}}, {0.5, 1}, {{3}, {9}}});
+  CHECK(ahead[0][0] == 3.5);
+  CHECK(ahead[1][0] == 2 + 0.5 * 3.5);
+  CHECK(run({K::Momentum, {1}, {{4}, {0.5}}, {0.5, 0}, {{3}, {9}}})[1][0] == 3.5);
+  const auto skipped = run({K::Momentum, {1}, {{4}, {-1}}, {0.5, 1}, {{3}, {9}}});
+  CHECK(skipped[0][0] == 3);
+  CHECK(skipped[1][0] == 0);
+  CHECK(run({K::Normalize, {2}, {{3, 4}, {25}}, {0}})[0] == Values{0.6, 0.8});
+  // w - lr × factor × (d + decay w)
+  const auto moved = run({K::Muon, {1}, {{2}}, {0.5, 0.1}, {{10}}, false, {.step = 1, .lr = 0.2}});
+  CHECK(moved[0][0] == Approx(10 - 0.2 * 0.5 * (2 + 0.1 * 10)));
+}
+
 TEST_CASE("a router's bias counts where tokens choose, and moves against the load by hand",
           "[backends][reference]") {
   // Both tokens find expert 0 the most probable. A bias of 0.5 puts expert 2 before it, whose gate
