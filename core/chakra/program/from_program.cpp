@@ -46,6 +46,10 @@ bool one_at_a_time(ChakraType type) {
   return type != ChakraType::Compute && type != ChakraType::Recv;
 }
 
+/// ASTRA-sim divides by the flops and the bytes of a computation, and ends where there are none to
+/// divide by (a lookup has no flops) or to send (messages of given times have no bytes).
+std::int64_t at_least_one(std::int64_t amount) { return std::max<std::int64_t>(1, amount); }
+
 }  // namespace
 
 /// A node, and what decides its place: the time at which it begins, then what is the same on all
@@ -84,11 +88,11 @@ ChakraNode ChakraWriter::node(Rank rank, const Role& role, OpId id) const {
     const Work done = work(program_.function(op.function()));
     node.type = ChakraType::Compute;
     node.on_host = op.stream == Stream::Host;
-    node.flops = static_cast<std::int64_t>(done.flops.v);
-    node.bytes = done.bytes.v;
+    node.flops = at_least_one(static_cast<std::int64_t>(done.flops.v));
+    node.bytes = at_least_one(done.bytes.v);
     return node;
   }
-  node.payload = role.buffer(role.args_of(op)[0]).bytes.v;
+  node.payload = at_least_one(role.buffer(role.args_of(op)[0]).bytes.v);
   if (is_copy(op.kind)) {
     // What the host gives and takes is small, and ASTRA-sim has memory beside the device's only if
     // it is told so.

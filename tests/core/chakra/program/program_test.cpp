@@ -117,6 +117,22 @@ TEST_CASE("every rank's nodes say its flops, its bytes on the wire and its time"
   }
 }
 
+TEST_CASE("no node says 0 where ASTRA-sim divides by it or sends it", "[core][chakra]") {
+  // The lookup of an embedding has no flops; messages of given times have no bytes.
+  for (const std::string& text : {kSharded, std::string(test::kSynthetic)}) {
+    const ChakraTrace trace = exported(simulated(text));
+    for (const Rank rank : trace.ranks.ids()) {
+      for (const ChakraNode& node : trace.ranks[rank]) {
+        INFO(node.name);
+        if (node.type >= ChakraType::Send) CHECK(node.payload > 0);
+        if (node.type != ChakraType::Compute || node.on_host) continue;
+        CHECK(node.flops > 0);
+        CHECK(node.bytes > 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("ASTRA-sim, which runs one transfer of a rank at a time, is never stuck",
           "[core][chakra]") {
   // The same rule, played: a rank takes the ready node of the lowest id; a collective occupies it
