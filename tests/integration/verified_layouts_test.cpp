@@ -75,6 +75,7 @@ class RandomLayouts {
       sometimes({"lora.rank=3", "lora.rank=2 lora.target_modules=[\"linear_proj\"]",
                  "model.frozen=[\"embed.*\",\"blocks.0.*\"]", "model.frozen=[\"*.w*\"]"});
       sometimes({"dropped", "training.residual_dropout=0.1"});
+      sometimes({"attention-dropped"});
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
