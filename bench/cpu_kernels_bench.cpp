@@ -25,8 +25,9 @@ void fused_multiply_adds(benchmark::State& state) {
 }
 BENCHMARK(fused_multiply_adds)->Unit(benchmark::kMillisecond);
 
-/// Runs `kernel` with operands of its own, whose values are all 0.5, and ids 0.
-void run(benchmark::State& state, Kernel kernel) {
+/// Runs `kernel` with operands of its own, whose values are all 0.5, and ids 0. Inputs from
+/// `absent_from` up to the last one are absent.
+void run(benchmark::State& state, Kernel kernel, std::size_t absent_from = 100) {
   std::vector<std::vector<float>> memory;
   const auto bind = [&](Operand& operand, std::int64_t elements) {
     operand.formal = static_cast<std::int16_t>(memory.size());
@@ -34,6 +35,7 @@ void run(benchmark::State& state, Kernel kernel) {
                         operand.dtype == DType::I32 ? 0.0f : 0.5f);
   };
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
+    if (i >= absent_from && i + 1 < kernel.in.size()) continue;
     kernel.in[i].formal = 0;  // present: only then has it a size
     bind(kernel.in[i], input_elements(kernel, i));
   }
@@ -95,6 +97,20 @@ BENCHMARK_CAPTURE(kernel_of, swiglu, K::SwigluForward, {1024, 3072}, {}, 1, 1);
 BENCHMARK_CAPTURE(kernel_of, attention, K::AttentionForward, {1, 1024, 12, 12, 64}, {}, 1, 2);
 BENCHMARK_CAPTURE(kernel_of, attention_backward, K::AttentionBackward, {1, 1024, 12, 12, 64}, {}, 4,
                   1);
+/// Attention that drops a tenth of its probabilities.
+void dropping(benchmark::State& state, KernelKind kind) {
+  const std::size_t inputs = info(kind).in.size();  // the last of which is what it draws from
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dims = {1, 1024, 12, 12, 64};
+  kernel.scalars = {0.1};
+  kernel.in.resize(inputs);
+  kernel.in.back().dtype = DType::I32;
+  kernel.out.resize(info(kind).out.size());
+  run(state, kernel, inputs - 4);
+}
+BENCHMARK_CAPTURE(dropping, attention, K::AttentionForward);
+BENCHMARK_CAPTURE(dropping, attention_backward, K::AttentionBackward);
 BENCHMARK_CAPTURE(kernel_of, cross_entropy, K::CrossEntropy, {256, 50257}, {1.0}, 2, 2);
 BENCHMARK_CAPTURE(kernel_of, adamw, K::AdamW, {30'000'000}, {0.9, 0.95, 1e-8, 0.1}, 2, 3);
 BENCHMARK_CAPTURE(kernel_of, norm_squared, K::NormSquared, {30'000'000, 16}, {}, 1, 1);

@@ -1,7 +1,9 @@
 // Dropout (Srivastava et al. 2014): which elements of an activation are dropped in training. The
 // random bits of an element are a function of the seed, the sample, the token's position in it, the
 // layer and the column, so that the same elements are dropped however the ranks divide the work,
-// and again when a layer is computed a second time. No mask is stored.
+// and again when a layer is computed a second time. No mask is stored. Of attention's
+// probabilities, the token is that of the query, the column is the position of the key in the
+// sequence, and every head draws its own.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,13 @@ struct DropoutRow {
       : DropoutRow(mix64(static_cast<std::uint64_t>(key) |
                          static_cast<std::uint64_t>(static_cast<std::uint32_t>(layer)) << 31 |
                          static_cast<std::uint64_t>(place) << 60)) {}
+  /// Those of a query's probabilities in a head, which is counted over all ranks: its columns are
+  /// positions of keys. Places of Dropout kernels are below kProbabilities.
+  LOCKSTEP_ANYWHERE static constexpr DropoutRow of_query(std::int32_t key, int layer, int head) {
+    const DropoutRow row(key, layer, kProbabilities);
+    return DropoutRow(mix64((static_cast<std::uint64_t>(row.mask) << 32 | row.begin) +
+                            static_cast<std::uint64_t>(head)));
+  }
   /// 32 random bits for a column: two rounds of a 32-bit hash (Wellons 2018, hash-prospector), of
   /// which vectors of 32-bit integers compute many at once.
   LOCKSTEP_ANYWHERE constexpr std::uint32_t bits(std::uint32_t column) const {
@@ -39,6 +48,7 @@ struct DropoutRow {
   }
 
  private:
+  static constexpr int kProbabilities = 8;
   LOCKSTEP_ANYWHERE constexpr explicit DropoutRow(std::uint64_t bits)
       : begin(static_cast<std::uint32_t>(bits)), mask(static_cast<std::uint32_t>(bits >> 32)) {}
 };

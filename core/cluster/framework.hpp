@@ -105,10 +105,10 @@ struct FrameworkSpec {
   }
   bool stores_scores() const { return attention == AttentionKernel::Unfused; }
   /// The bytes of every score that the backward pass needs, where an element has `size` bytes: the
-  /// softmax, and with dropout also its mask (a byte) and its result (Korthikanti et al. 2022, 5 a
-  /// s² b bytes).
-  int bytes_of_score(int size) const {
-    return !stores_scores() ? 0 : attention_dropout ? 2 * size + 1 : size;
+  /// softmax, and with dropout, the framework's or that of the training (`drops`), also its mask (a
+  /// byte) and its result (Korthikanti et al. 2022, 5 a s² b bytes).
+  int bytes_of_score(int size, bool drops = false) const {
+    return !stores_scores() ? 0 : attention_dropout || drops ? 2 * size + 1 : size;
   }
   /// The bytes that stay of every logit until its backward pass, beside the logit itself.
   int bytes_of_logit(int size) const { return 4 * float32_logits + size * kept_logits; }

@@ -52,18 +52,18 @@ double product_seconds(const Shape& shape, const DeviceSpec& device, DType dtype
 /// scaled_upper_triang_masked_softmax) reads and writes a score; its backward pass reads two and
 /// writes one. If it is not fused, the mask also reads and writes the score, and reads a byte of
 /// its own. Dropout reads and writes the score and moves a byte of mask, in each pass.
-double bytes_between(const FrameworkSpec& framework, double size, bool backward) {
+double bytes_between(const FrameworkSpec& framework, double size, bool drops, bool backward) {
   double bytes = (backward ? 3 : 2) * size;
   if (!framework.fused_softmax) bytes += 2 * size + 1;
-  if (framework.attention_dropout) bytes += 2 * size + 1;
+  if (drops) bytes += 2 * size + 1;
   return bytes;
 }
 
 Seconds unfused_time(const Kernel& kernel, const Shape& shape, const DeviceSpec& device,
-                     const FrameworkSpec& framework, bool backward) {
+                     const FrameworkSpec& framework, bool drops, bool backward) {
   const double products = (backward ? 4 : 2) * product_seconds(shape, device, kernel.dtype);
   const double between =
-      shape.scores() * bytes_between(framework, shape.size, backward) / copy_rate(device).v;
+      shape.scores() * bytes_between(framework, shape.size, drops, backward) / copy_rate(device).v;
   return {products + between};
 }
 
@@ -111,11 +111,12 @@ Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
                        const FrameworkSpec& framework) {
   const Shape shape = shape_of(kernel);
   const bool backward = kernel.kind == KernelKind::AttentionBackward;
+  const bool drops = framework.attention_dropout || kernel.scalars[0] > 0;
   const Work w = work(kernel);
   const Seconds moved{static_cast<double>(w.bytes.v) / copy_rate(device).v};
   const double peak = peak_rate(device, kernel.dtype).v;
   if (framework.attention == AttentionKernel::Unfused) {
-    return unfused_time(kernel, shape, device, framework, backward);
+    return unfused_time(kernel, shape, device, framework, drops, backward);
   }
   if (!(peak > 0)) return moved;
   // Half of the speed is reached with this many keys. Shah et al. 2024, causal forward on an H100:
@@ -126,7 +127,7 @@ Seconds attention_time(const Kernel& kernel, const DeviceSpec& device,
   // With dropout the tiles of wide heads are halved, and random numbers are drawn (flash-attn,
   // csrc). The factor is fitted to vocabpp.
   constexpr double kDropoutPart = 0.45;
-  const double fraction = (framework.attention_dropout ? kDropoutPart : 1.0) *
+  const double fraction = (drops ? kDropoutPart : 1.0) *
                           flash_fraction(framework.attention, device.compute_capability, backward) *
                           short_head * (shape.head_dim / head) *
                           (shape.seen / (shape.seen + kHalfSpeedKeys));

@@ -102,17 +102,14 @@ class MegatronReader : MegatronAccount {
       }
     }
     read_experts();
-    const std::optional<double> dropout = number("hidden-dropout");
-    for (const char* key : {"training.residual_dropout", "training.embedding_dropout"}) {
-      if (dropout == 0.0) break;
-      plan_.number(key, dropout.value_or(0.1),
-                   dropout ? from("hidden-dropout") : "--hidden-dropout, unless given");
-    }
-    const std::optional<double> attention = number("attention-dropout");
-    if (attention.value_or(0.1) != 0) {
-      plan_.lose("--attention-dropout" +
-                 (attention ? " " + word("attention-dropout") : ", which is 0.1 unless given") +
-                 ": attention's probabilities have no dropout here");
+    for (const auto& [key, option] :
+         {std::pair{"training.residual_dropout", "hidden-dropout"},
+          std::pair{"training.embedding_dropout", "hidden-dropout"},
+          std::pair{"training.attention_dropout", "attention-dropout"}}) {
+      const std::optional<double> share = number(option);
+      if (share == 0.0) continue;
+      plan_.number(key, share.value_or(0.1),
+                   share ? from(option) : "--" + std::string(option) + ", unless given");
     }
     return {};
   }

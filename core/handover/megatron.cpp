@@ -90,7 +90,7 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.set(named("model.vocab"), m.vocab);
   a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree, which divides it
   a.number(named("model.norm_eps"), m.norm_eps);
-  a.number("attention-dropout", 0);
+  a.number(named("training.attention_dropout"), s.training.attention_dropout);
   a.number(named("training.residual_dropout"), s.training.residual_dropout);
   if (m.architecture == Architecture::Llama) {
     a.set("normalization", "RMSNorm");

@@ -62,8 +62,10 @@ std::string schedule_name(PipelineSchedule schedule) {
 }
 
 void say_model(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {
-  leave_unsaid(unsaid, s.training.residual_dropout > 0 || s.training.embedding_dropout > 0,
-               "training.residual_dropout, training.embedding_dropout: its models have no dropout");
+  const TrainingSpec& t = s.training;
+  leave_unsaid(unsaid, t.residual_dropout > 0 || t.embedding_dropout > 0 || t.attention_dropout > 0,
+               "training.residual_dropout, training.embedding_dropout, training.attention_dropout: "
+               "its models have no dropout");
   const ModelSpec& m = s.model;
   const Flavor* flavor = nullptr;
   for (const Flavor& f : kFlavors) {

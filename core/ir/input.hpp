@@ -76,6 +76,7 @@ enum class TableKind : std::uint8_t {
   Queries,    // the tokens of a sample that the rank attends with; without a table, all
   Rows,       // one integer: the first of a microbatch's rows that the rank holds between layers,
               // counted over all its samples; without a table, 0
+  Heads,      // which of the model's query heads it attends with; without a table, all
   Positions,  // the last three: what copies of these names bring (see HostData)
   Starts,
   Columns,

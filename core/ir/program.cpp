@@ -21,10 +21,20 @@ constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "send_forward", "recv_forward", "send_backward", "recv_backward", "copy",
     "copy_back",    "host",         "stages"};
 
-constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
-    "tokens",       "targets",   "images", "documents", "document_positions",
-    "dropout_keys", "positions", "starts", "columns",   "loss_scale",
-    "loss",         "grad_norm", "memory"};
+constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {"tokens",
+                                                                       "targets",
+                                                                       "images",
+                                                                       "documents",
+                                                                       "document_positions",
+                                                                       "dropout_keys",
+                                                                       "attention_dropout",
+                                                                       "positions",
+                                                                       "starts",
+                                                                       "columns",
+                                                                       "loss_scale",
+                                                                       "loss",
+                                                                       "grad_norm",
+                                                                       "memory"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {

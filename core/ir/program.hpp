@@ -180,6 +180,8 @@ std::string_view to_string(Stream stream);
 ///   with (table Queries); DocumentPositions counts the rank's own tokens from there.
 /// - DropoutKeys are the keys of the rows that the rank holds between layers
 ///   (core/base/dropout.hpp): of the tokens that Order lists, from the row that Rows says on.
+/// - AttentionDropout is what the dropout of attention's probabilities draws from: the numbers of
+///   the heads that the rank attends with (table Heads), then the keys of these tokens (Queries).
 /// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how
 ///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
 ///   padding) come from the tables of these names.
@@ -192,6 +194,7 @@ enum class HostData : std::int32_t {
   Documents,
   DocumentPositions,
   DropoutKeys,
+  AttentionDropout,
   Positions,
   Starts,
   Columns,
@@ -201,7 +204,7 @@ enum class HostData : std::int32_t {
   Memory
 };
 /// Whether every microbatch has its own.
-constexpr bool is_batch(HostData data) { return data <= HostData::DropoutKeys; }
+constexpr bool is_batch(HostData data) { return data <= HostData::AttentionDropout; }
 inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
 

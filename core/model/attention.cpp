@@ -22,6 +22,9 @@ Attention::Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape
   const std::int64_t pieces = shape.passes_keys ? 2 * parts() : parts() + 1;
   if (shape.gathers_keys || shape.passes_keys) starts_ = {f.formal("starts", 2 * pieces, kIndex)};
   if (shape.mean_document > 0) documents_ = f.formal("documents", rows(), kIndex);
+  if (shape.attention_dropout > 0) {
+    dropout_ = f.formal("attention_dropout", own_width() / spec.head_dim + rows(), kIndex);
+  }
   for (std::int64_t t = 0; shape.passes_keys && t < parts(); ++t) {
     starts_.push_back(f.inside("starts", 4 * t, 4, 2 * pieces, kIndex));
   }
@@ -41,8 +44,8 @@ TensorId Attention::forward(TensorId qkv) {
   meet(Part::Forward, [&](const Keys& keys) {
     f_.emit(Part::Forward, KernelKind::AttentionForward,
             {dims(keys.turn),
-             {},
-             {qkv_, keys.all, keys.starts, documents_},
+             {shape_.attention_dropout},
+             {qkv_, keys.all, keys.starts, documents_, dropout_},
              {result_, lse_},
              keys.turn > 0});
   });
@@ -71,8 +74,8 @@ TensorId Attention::backward(TensorId d_result) {
     }
     f_.emit(Part::InputGrad, KernelKind::AttentionBackward,
             {dims(keys.turn),
-             {},
-             {qkv_, result_, lse_, d_out, keys.all, keys.starts, documents_},
+             {shape_.attention_dropout},
+             {qkv_, result_, lse_, d_out, keys.all, keys.starts, documents_, dropout_},
              {d_qkv, d_keys},
              keys.turn > 0});
     if (keys.turn == 0) {

@@ -90,6 +90,7 @@ class Attention {
   TensorId keys_, all_,
       passing_;         // own keys and values, those of all ranks, those of the rank before
   TensorId documents_;  // invalid if the sequence is one document
+  TensorId dropout_;    // what the dropout of probabilities draws from; invalid if there is none
   std::vector<TensorId> starts_;  // the whole table, then that of each turn
 };
 

@@ -24,6 +24,7 @@ struct LayerShape {
   double mean_document = 0;  // tokens of the documents to which attention is confined; 0: none are
   double residual_dropout = 0;    // of what the branches of a block add
   double embedding_dropout = 0;   // of the embeddings' sum
+  double attention_dropout = 0;   // of attention's probabilities
   bool resets_positions = false;  // positions count from where a document begins
   double loss_scale = 1;          // 1 / tokens of the global batch, so that gradients can be summed
   bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale

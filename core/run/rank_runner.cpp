@@ -91,7 +91,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
     return tokens;
   };
   order_ = taken(TableKind::Order);
-  if (samples.document_end >= 0) queries_ = taken(TableKind::Queries);
+  queries_ = taken(TableKind::Queries);
   if (const IndexList* const shift = list(TableKind::Shift)) shift->fill({&shift_, 1});
   if (const IndexList* const rows = list(TableKind::Rows)) rows->fill({&first_row_, 1});
   addresses_.reserve(role_.args.size());
@@ -242,7 +242,9 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
     case HostData::DropoutKeys:
-      return fill_dropout_keys(first, values);
+      return fill_dropout_keys(first, order_, first_row_, values);
+    case HostData::AttentionDropout:
+      return fill_attention_dropout(first, values);
     case HostData::LossScale: {
       const auto scale = static_cast<float>(step_loss_scale_);
       std::memcpy(staging.data(), &scale, sizeof scale);
@@ -289,13 +291,25 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
   }
 }
 
-void RankRunner::fill_dropout_keys(std::int64_t first, std::span<std::int32_t> keys) const {
-  const auto row_tokens = static_cast<std::int64_t>(order_.size());
+void RankRunner::fill_attention_dropout(std::int64_t first, std::span<std::int32_t> values) const {
+  const std::size_t rows = to_size(program_.input.samples.microbatch) * queries_.size();
+  const std::span<std::int32_t> heads = values.first(values.size() - rows);
+  if (const IndexList* const numbers = list(TableKind::Heads)) {
+    numbers->fill(heads);
+  } else {
+    std::iota(heads.begin(), heads.end(), 0);
+  }
+  fill_dropout_keys(first, queries_, 0, values.last(rows));
+}
+
+void RankRunner::fill_dropout_keys(std::int64_t first, std::span<const std::int32_t> tokens,
+                                   std::int64_t first_row, std::span<std::int32_t> keys) const {
+  const auto row_tokens = static_cast<std::int64_t>(tokens.size());
   const bool trains = batches_ == &training_batches_;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::int64_t row = first_row_ + static_cast<std::int64_t>(i);
+    const std::int64_t row = first_row + static_cast<std::int64_t>(i);
     keys[i] = trains ? dropout_key(program_.training.seed, first + row / row_tokens,
-                                   order_[to_size(row % row_tokens)])
+                                   tokens[to_size(row % row_tokens)])
                      : kNothingDropped;
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -127,16 +128,14 @@ class Members {
   }
   const std::string& lacking() const { return lacking_; }
   void warn(const std::string& what) { warnings_.push_back(path_ + ": " + what); }
-  /// Warns of a dropout, which is of a training and not of a model here. `ours` is the key of
-  /// [training] that says it; null: there is none.
+  /// Notes a dropout, which is of a training and not of a model here. `ours` is the key of
+  /// [training] that says it.
   void dropout(const char* key, double otherwise, const char* ours) {
     const double p = number(key, otherwise);
     if (p == 0) return;
     const std::string share = Json(p).dump();
-    warn(std::string(key) + " = " + share + " is not applied: " +
-         (ours != nullptr
-              ? "give training." + std::string(ours) + " = " + share + " to train with it"
-              : "attention's probabilities have no dropout here"));
+    dropouts_[ours] = path_ + ": " + key + " = " + share + " is not applied: give training." +
+                      ours + " = " + share + " to train with it";
   }
   /// Warns of every member that nobody asked for and that may change numbers.
   void warn_of_rest() {
@@ -148,6 +147,7 @@ class Members {
   }
   const std::optional<Error>& error() const { return error_; }
   std::vector<std::string> take_warnings() { return std::move(warnings_); }
+  std::map<std::string, std::string> take_dropouts() { return std::move(dropouts_); }
 
  private:
   const Json* find(const char* key) {
@@ -169,6 +169,7 @@ class Members {
   std::optional<Error> error_;
   std::string lacking_;
   std::vector<std::string> warnings_;
+  std::map<std::string, std::string> dropouts_;
 };
 
 /// Rotary positions. transformers 5 keeps their base in "rope_parameters", with what scales them;
@@ -228,7 +229,7 @@ void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults = {}) {
   }
   if (in.boolean("attention_bias", false)) in.lacks("attention_bias");
   if (in.boolean("mlp_bias", false)) in.lacks("mlp_bias");
-  in.dropout("attention_dropout", 0, nullptr);
+  in.dropout("attention_dropout", 0, "attention_dropout");
 }
 
 /// Mixtures of experts: the loss that balances them, and what else training does with them.
@@ -392,7 +393,7 @@ void read_gpt_neox(Members& in, ModelSpec& m) {
         "other, each with its communication");
   }
   in.only("attention_bias", true, true);
-  in.dropout("attention_dropout", 0, nullptr);
+  in.dropout("attention_dropout", 0, "attention_dropout");
   in.dropout("hidden_dropout", 0, "residual_dropout");
   in.number("classifier_dropout", 0);
 }
@@ -417,7 +418,7 @@ void read_gpt2(Members& in, ModelSpec& m) {
   if (in.boolean("add_cross_attention", false)) {
     in.refuse("add_cross_attention = true is not supported: its layers are not built");
   }
-  in.dropout("attn_pdrop", 0.1, nullptr);
+  in.dropout("attn_pdrop", 0.1, "attention_dropout");
   in.dropout("embd_pdrop", 0.1, "embedding_dropout");
   in.dropout("resid_pdrop", 0.1, "residual_dropout");
 }
@@ -498,6 +499,7 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
   }
   in.warn_of_rest();
   read.warnings = in.take_warnings();
+  read.dropouts = in.take_dropouts();
   const std::filesystem::path file(path);
   read.model.name = in.text("_name_or_path", "");
   if (read.model.name.empty()) {

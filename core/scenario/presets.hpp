@@ -2,6 +2,7 @@
 // from a Hugging Face config.json.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@ struct HfModel {
   ModelSpec model;
   std::int64_t sliding_window = 0;    // how many tokens a query sees; 0: all
   std::vector<std::string> warnings;  // of keys that change numbers there and not here
+  /// By key of [training] that it says nothing of: a warning, unless the scenario gives that key.
+  std::map<std::string, std::string> dropouts;
 };
 /// Reads a config.json of the model types gpt2, llama, mistral, mixtral, phi3, qwen2, qwen3 and
 /// qwen3_moe, in the spellings of transformers 4 and 5. `path` becomes the name of the model and

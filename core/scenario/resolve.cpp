@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "core/base/read_file.hpp"
@@ -86,6 +87,7 @@ class Resolver {
     read("what_if", s_.what_if);
     read_parallelism();
     read("training", s_.training);
+    warn_of_dropouts(model.dropouts);
     if (section("framework") != nullptr) take_ways_of_framework();
     read_schedule();
     if (const Node* costs = section("costs")) read_costs(*costs);
@@ -153,6 +155,14 @@ class Resolver {
                                       : ContextParallelMethod::Ring;
     }
     if (stands_for(in, kMicrobatchSize, "pipeline_parallel_microbatches")) microbatch_size_ = size;
+  }
+
+  /// Warns of the dropouts of a Hugging Face model that the training says nothing of.
+  void warn_of_dropouts(const std::map<std::string, std::string>& dropouts) {
+    for (const auto& [key, warning] : dropouts) {
+      if (given("training", key)) continue;
+      diagnostics_.warn(locate(root_, "model.hf_config", start_), warning);
+    }
   }
 
   /// Whether torchtitan's key is given. An error if ours is, too.

@@ -91,6 +91,7 @@ void describe(V& v, TrainingSpec& t) {
   v.field("mean_document_length", t.mean_document_length);
   v.field("residual_dropout", t.residual_dropout);
   v.field("embedding_dropout", t.embedding_dropout);
+  v.field("attention_dropout", t.attention_dropout);
   v.field("reshuffle", t.reshuffle);
   v.field("total_tokens", t.total_tokens);
   v.field("on_nonfinite", t.on_nonfinite);

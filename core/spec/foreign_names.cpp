@@ -55,6 +55,7 @@ constexpr ForeignName kNames[] = {
     {"training.eod_mask_loss", "", "eod-mask-loss", ""},
     {"training.residual_dropout", "", "hidden-dropout", "", "resid_pdrop"},
     {"training.embedding_dropout", "", "", "", "embd_pdrop"},
+    {"training.attention_dropout", "", "attention-dropout", "", "attn_pdrop"},
     {"training.mixed_precision_param", kSame, "bf16", "bf16.enabled"},
     {"training.mixed_precision_reduce", kSame, "accumulate-allreduce-grads-in-fp32",
      "data_types.grad_accum_dtype"},

@@ -60,9 +60,11 @@ struct TrainingSpec {
   int eod_token = -1;                 // -1: not given
   double mean_document_length = 0;    // tokens, with the end; attention is charged after it
   /// Dropout (Srivastava et al. 2014) in training, the shares of elements that are dropped: of what
-  /// attention and the feed-forward network add to the residual, and of the embeddings' sum.
+  /// attention and the feed-forward network add to the residual, of the embeddings' sum, and of
+  /// attention's probabilities.
   double residual_dropout = 0;
   double embedding_dropout = 0;
+  double attention_dropout = 0;
   bool reshuffle = true;    // every epoch has another order of samples
   double total_tokens = 0;  // tokens (or images) of the whole training; 0: not known
   NonFinite on_nonfinite = NonFinite::Stop;

@@ -1,4 +1,5 @@
 // Cases for attention and for the kernels that lay out its operands.
+#include "core/base/dropout.hpp"
 #include "tests/integration/conformance_cases.hpp"
 
 namespace lockstep::test {
@@ -19,6 +20,19 @@ double document_of(std::int64_t b, std::int64_t position, std::int64_t document)
   return static_cast<double>(start);
 }
 
+/// What dropout draws from: the numbers of heads, then the keys of tokens at these positions; of
+/// one in seven nothing is dropped.
+Numbers drawn_from(std::int64_t batch, std::int64_t heads, const std::vector<std::int64_t>& at) {
+  Numbers values;
+  for (std::int64_t h = 0; h < heads; ++h) values.push_back(static_cast<double>(h + 5));
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (const std::int64_t position : at) {
+      values.push_back(position % 7 == 6 ? -1.0 : static_cast<double>(dropout_key(3, b, position)));
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 void ConformanceCases::attention(std::int64_t batch, std::int64_t seq, std::int64_t heads,
@@ -30,21 +44,27 @@ void ConformanceCases::attention(std::int64_t batch, std::int64_t seq, std::int6
   for (std::int64_t i = 0; document > 0 && i < batch * seq; ++i) {
     documents.push_back(document_of(i / seq, i % seq, document));
   }
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < seq; ++i) positions.push_back(i);
+  const Numbers dropout = share_ > 0 ? drawn_from(batch, heads, positions) : Numbers{};
   const ConformanceCase forward{.kind = K::AttentionForward,
                                 .dims = dims,
-                                .in = {random(qkv, 2.0), {}, {}, documents},
+                                .scalars = {share_},
+                                .in = {random(qkv, 2.0), {}, {}, documents, dropout},
                                 .wide_out = "-w"};
   add(forward);
   const auto saved = outputs(forward);
   add({.kind = K::AttentionBackward,
        .dims = dims,
+       .scalars = {share_},
        .in = {forward.in[0],
               saved[0],
               saved[1],
               random(batch * seq * heads * dim),
               {},
               {},
-              documents},
+              documents,
+              dropout},
        .absent_out = {false, true},
        .wide_in = "--w-"});
 }
@@ -64,25 +84,32 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
     Numbers starts;
     add_pieces(rank, starts);
     for (std::int64_t part = 0; part < parts; ++part) add_pieces(part, starts);
+    std::vector<std::int64_t> positions;
+    for (std::int64_t i = 0; i < seq; ++i) {
+      const auto begin = static_cast<std::int64_t>(starts[static_cast<std::size_t>(2 * i / seq)]);
+      positions.push_back(begin + i % (seq / 2));
+    }
     Numbers documents;
     for (std::int64_t i = 0; document > 0 && i < batch * seq; ++i) {
-      const std::int64_t in_row = i % seq, piece = in_row / (seq / 2);
-      const auto begin = static_cast<std::int64_t>(starts[static_cast<std::size_t>(piece)]);
-      documents.push_back(document_of(i / seq, begin + in_row % (seq / 2), document));
+      documents.push_back(
+          document_of(i / seq, positions[static_cast<std::size_t>(i % seq)], document));
     }
+    const Numbers dropout = share_ > 0 ? drawn_from(batch, heads, positions) : Numbers{};
     const ConformanceCase forward{
         .kind = K::AttentionForward,
         .dims = dims,
+        .scalars = {share_},
         .in = {random(qkv, 2.0), random(parts * batch * seq * 2 * kv_heads * dim, 2.0), starts,
-               documents},
+               documents, dropout},
         .wide_out = "-w"};
     add(forward);
     const auto saved = outputs(forward);
     const ConformanceCase backward{
         .kind = K::AttentionBackward,
         .dims = dims,
+        .scalars = {share_},
         .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim), forward.in[1],
-               starts, documents},
+               starts, documents, dropout},
         .initial = {random(qkv)},  // whose keys and values stay
         .wide_in = "--w----"};
     add(backward);

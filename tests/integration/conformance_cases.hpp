@@ -89,6 +89,14 @@ class ConformanceCases {
   /// ones.
   void random_shapes();
 
+  /// Adds what `more` adds, where attention drops a share of its probabilities.
+  template <class F>
+  void dropping(double share, const F& more) {
+    share_ = share;
+    more();
+    share_ = 0;
+  }
+
   /// Adds what `more` adds. Cases behind it get the numbers that they would get without it.
   template <class F>
   void beside(const F& more) {
@@ -106,6 +114,7 @@ class ConformanceCases {
   static std::vector<Numbers> outputs(const ConformanceCase& c);
 
   std::mt19937 engine_{17};
+  double share_ = 0;  // of probabilities that attention drops
   std::vector<ConformanceCase> cases_;
 };
 

@@ -125,6 +125,18 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.gathered_attention(1, 140, 2, 1, 20, 2, 30);
   cases.gathered_attention(2, 150, 2, 1, 64, 2, 60);
   cases.gathered_attention(1, 256, 1, 1, 128, 3, 100);
+  cases.beside([&] {
+    cases.dropping(0.3, [&] {
+      cases.attention(2, 9, 2, 1, 5);
+      cases.attention(1, 70, 3, 3, 20, 12);
+      cases.attention(2, 130, 2, 1, 64);
+      cases.attention(1, 150, 2, 2, 128, 40);
+      cases.attention(1, 70, 2, 1, 64, 0, 1);
+      cases.gathered_attention(2, 10, 2, 1, 5, 3);
+      cases.gathered_attention(2, 150, 2, 1, 64, 2);
+      cases.gathered_attention(1, 140, 2, 2, 128, 2, 30);
+    });
+  });
   cases.cross_entropy_parts(7, 64, 4, true);
   cases.cross_entropy_parts(5, 61, 2, true);
   cases.adamw_8bit(1, 256);

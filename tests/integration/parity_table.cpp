@@ -117,7 +117,8 @@ const std::map<std::string, std::string>& long_words() {
       {"latent-keys",
        " model.kv_heads=4 model.kv_lora_rank=10 model.qk_nope_head_dim=6 model.qk_rope_head_dim=2"
        " model.v_head_dim=8"},
-      {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"}};
+      {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"},
+      {"attention-dropped", " training.attention_dropout=0.2"}};
   return words;
 }
 
@@ -169,9 +170,10 @@ ParityRow ParityRow::single_rank() const {
     row.keys += (row.keys.empty() ? "" : " ") + word;
   };
   for (const std::string& word : words(keys)) {
-    for (const char* shared : {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=",
-                               "training.reset_", "training.eod_", "training.mean_document_length=",
-                               "training.residual_dropout=", "training.embedding_dropout="}) {
+    for (const char* shared :
+         {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=", "training.reset_",
+          "training.eod_", "training.mean_document_length=", "training.residual_dropout=",
+          "training.embedding_dropout=", "training.attention_dropout="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
     // A step that overflows is skipped, by the single rank as well.

@@ -81,6 +81,7 @@ class RandomLayouts {
       sometimes({"optimizer.name=Muon",
                  "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
                  "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
+      sometimes({"attention-dropped"});
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;

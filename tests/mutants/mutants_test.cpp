@@ -95,6 +95,10 @@ constexpr std::array kLayouts = std::to_array<Layout>({
      "batch=4 tp=2 enable_sequence_parallel=true dp_shard=2 training.residual_dropout=0.1 "
      "training.embedding_dropout=0.1"},
     {kLlama, "batch=2 cp=2 pp=2 mb=2 training.residual_dropout=0.1"},
+    {kGpt2, "batch=2 tp=2 training.attention_dropout=0.3"},
+    {kGpt2,
+     "batch=2 cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2 "
+     "training.attention_dropout=0.3"},
     {kResnet, "batch=4 dp_replicate=2 sync_batch_norm=true"},
     {kResnet, "batch=4 dp_shard=2 accumulation=2"},
     {kResnet, "batch=4 tp=2"},

@@ -36,12 +36,13 @@ def read_safetensors(path):
     return tensors
 
 
-def attention(q, k, v):
-    """q, k, v: [batch, heads, seq, head_dim]; the plain definition, with its score matrix."""
+def attention(q, k, v, kept=1):
+    """q, k, v: [batch, heads, seq, head_dim]; the plain definition, with its score matrix, whose
+    probabilities are multiplied by `kept`."""
     seq = q.shape[2]
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
-    return scores.masked_fill(hidden, -math.inf).softmax(-1) @ v
+    return (scores.masked_fill(hidden, -math.inf).softmax(-1) * kept) @ v
 
 
 def rotate(x, theta):
@@ -163,24 +164,44 @@ def mix64(x):
     return x ^ (x >> 31)
 
 
+def token_rows(job, batch, tokens, layer, place):
+    """The 64 random bits of every token at a place of a layer: [batch][tokens]."""
+    rows = []
+    for b in range(batch):
+        of_sample = mix64((mix64(job["seed"] ^ 0x64726F706F757421) + job["first"] + b) & M64)
+        keys = [mix64((of_sample + t) & M64) >> 33 for t in range(tokens)]
+        rows.append([mix64(key | layer << 31 | place << 60) for key in keys])
+    return rows
+
+
+def kept_columns(row, columns, share):
+    """Which columns of a row are kept."""
+    bits = ((row & M32) + numpy.arange(columns, dtype=numpy.uint64) * 0x9E3779B9) & M32
+    bits = ((bits ^ (bits >> 16)) * 0x7FEB352D & M32) ^ (row >> 32)
+    bits = (bits ^ (bits >> 15)) * 0x846CA68B & M32
+    bits ^= bits >> 16
+    return torch.tensor((bits >= int(share * 2**32)).astype(float))
+
+
 def dropped(job, x, share, layer, place):
     """Dropout by counters: the seed, sample and token of a row, then layer, place and column."""
     if share == 0:
         return x
-    kept = torch.zeros_like(x)
-    columns = numpy.arange(x.shape[2], dtype=numpy.uint64)
-    for b in range(x.shape[0]):
-        of_sample = mix64((mix64(job["seed"] ^ 0x64726F706F757421) + job["first"] + b) & M64)
-        for t in range(x.shape[1]):
-            key = mix64((of_sample + t) & M64) >> 33
-            row = mix64(key | layer << 31 | place << 60)
-            begin, mask = row & M32, row >> 32
-            bits = (begin + columns * 0x9E3779B9) & M32
-            bits = ((bits ^ (bits >> 16)) * 0x7FEB352D & M32) ^ mask
-            bits = (bits ^ (bits >> 15)) * 0x846CA68B & M32
-            bits ^= bits >> 16
-            kept[b, t] = torch.tensor((bits >= int(share * 2**32)).astype(float))
-    return x * kept / (1 - share)
+    rows = token_rows(job, x.shape[0], x.shape[1], layer, place)
+    kept = [torch.stack([kept_columns(row, x.shape[2], share) for row in of]) for of in rows]
+    return x * torch.stack(kept).to(x.dtype) / (1 - share)
+
+
+def kept_probabilities(job, layer, seq):
+    """What the probabilities of a block are multiplied by: [batch, heads, query, key]. A token's
+    bits are mixed with the number of the head."""
+    share = job["attention_dropout"]
+    if share == 0:
+        return 1
+    rows = token_rows(job, job["batch"], seq, layer + 1, 8)
+    kept = [[[kept_columns(mix64((row + h) & M64), seq, share) for row in of]
+             for h in range(job["heads"])] for of in rows]
+    return torch.stack([torch.stack([torch.stack(r) for r in of]) for of in kept]) / (1 - share)
 
 
 def branch(job, layer, place, x):
@@ -198,7 +219,8 @@ def gpt2_logits(p, tokens, job, auxiliary):
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = norm(x, b + "ln1")
-        o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job))
+        o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job),
+                      kept_probabilities(job, layer, tokens.shape[1]))
         x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo"))
         h = norm(x, b + "ln2")
         if has_experts(job, layer):
@@ -215,11 +237,12 @@ def llama_logits(p, tokens, job, auxiliary):
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
         h = rms_norm(x, p[b + "norm1.weight"], eps)
+        kept = kept_probabilities(job, layer, tokens.shape[1])
         if job["kv_lora_rank"] > 0:
-            o = attention(*latent_heads(p, b + "attn.", h, job))
+            o = attention(*latent_heads(p, b + "attn.", h, job), kept)
         else:
             norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
-            o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms))
+            o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms), kept)
         x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job))
         h = rms_norm(x, p[b + "norm2.weight"], eps)
         if has_experts(job, layer):

@@ -87,6 +87,7 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"seed", s.training.seed},
       {"residual_dropout", s.training.residual_dropout},
       {"embedding_dropout", s.training.embedding_dropout},
+      {"attention_dropout", s.training.attention_dropout},
       {"lr", s.optimizer.lr},
       {"beta1", s.optimizer.beta1},
       {"beta2", s.optimizer.beta2},
@@ -285,6 +286,25 @@ TEST_CASE("dropout equals a model that multiplies by the same masks within 1e-9"
       s.training.embedding_dropout = 0.15;
       s.model.experts = experts;
       s.model.capacity_factor = 0;
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("dropout of attention's probabilities equals a model that multiplies by the same masks",
+          "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const bool latent : {false, true}) {
+      if (latent && architecture == Architecture::Gpt2) continue;
+      INFO((latent ? "latent attention" : "attention"));
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      s.training.attention_dropout = 0.25;
+      if (!latent) s.training.residual_dropout = 0.1;
+      if (latent) {
+        s.model.latent = {20, 28, 8, 4, 6};
+        s.model.kv_heads = s.model.heads;
+        s.model.head_dim = s.model.latent.qk_head_dim();
+      }
       compare(s, 1e-9);
     }
   }

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels/simd_gemm.hpp"
 #include "backends/cpu/kernels/simd_math.hpp"
+#include "core/base/dropout.hpp"
 
 namespace lockstep::cpu {
 namespace {
@@ -71,6 +72,32 @@ struct Attention {
   int64_t lse(int64_t b, int64_t h, int64_t s) const { return (b * heads + h) * seq + s; }
 };
 
+/// The dropout of a call's probabilities.
+template <class T>
+struct AttentionDropout {
+  const std::int32_t* heads;  // numbers of the heads; null: nothing is dropped
+  const std::int32_t* keys;   // of the queries
+  int layer;
+  uint32_t below;
+  T kept;
+  AttentionDropout(const KernelArgs& args, const std::int32_t* operand)
+      : heads(operand),
+        keys(heads ? heads + args.dims[2] : nullptr),
+        layer(args.layer),
+        below(dropped_below(args.scalars[0])),
+        kept(static_cast<T>(1 / (1 - args.scalars[0]))) {}
+  /// What the probabilities are multiplied by of query `row`, counted over all sequences, in head
+  /// h: fills `to` for `count` keys from `first` of the sequence on. Null if nothing is dropped.
+  const T* factors(int64_t h, int64_t row, int64_t first, int64_t count, T* to) const {
+    if (!heads || keys[row] < 0) return nullptr;
+    const DropoutRow bits = DropoutRow::of_query(keys[row], layer, heads[h]);
+    for (int64_t j = 0; j < count; ++j) {
+      to[j] = bits.bits(static_cast<uint32_t>(first + j)) < below ? T(0) : kept;
+    }
+    return to;
+  }
+};
+
 /// Turns one row of raw scores into exp(scale * score - m) for its first `valid` keys, of which
 /// there is one, and 0 for the others, and updates m and l, the running maximum and sum. Returns
 /// exp(old m - new m).
@@ -98,6 +125,7 @@ inline T softmax_step(T* scores, int64_t valid, int64_t keys, T scale, T& m, T& 
 template <class T>
 void run_attention_forward(const KernelArgs& args) {
   const Attention<T> shape(args, input<std::int32_t>(args, 2), input<std::int32_t>(args, 3));
+  const AttentionDropout<T> dropout(args, input<std::int32_t>(args, 4));
   const int64_t D = shape.head_dim;
   const int64_t tiles = (shape.piece + kTileQueries<T> - 1) / kTileQueries<T>;
   const int64_t units = shape.query_pieces * tiles;
@@ -147,6 +175,11 @@ void run_attention_forward(const KernelArgs& args) {
             if (valid <= hidden) continue;
             const T correction = softmax_step<T>(row + hidden, valid - hidden, keys - hidden,
                                                  shape.scale, m[i], l[i]);
+            T drawn[kTileKeys];
+            if (const T* const factors =
+                    dropout.factors(h, b * shape.seq + s0 + i, start + k0, keys, drawn)) {
+              for (int64_t j = hidden; j < valid; ++j) row[j] *= factors[j];
+            }
             if (!first) {
               for_vectors<T>(0, D, [&](int64_t d, auto n) {
                 store(sums + i * D + d, load(sums + i * D + d, n) * correction, n);
@@ -177,6 +210,7 @@ void run_attention_forward(const KernelArgs& args) {
 template <class T>
 void run_attention_backward(const KernelArgs& args) {
   const Attention<T> shape(args, input<std::int32_t>(args, 5), input<std::int32_t>(args, 6));
+  const AttentionDropout<T> dropout(args, input<std::int32_t>(args, 7));
   const int64_t D = shape.head_dim, seq = shape.seq, heads_row = shape.heads * D;
   const T* const qkv = input<T>(args, 0);
   const T* const o = input<T>(args, 1);
@@ -206,12 +240,16 @@ void run_attention_backward(const KernelArgs& args) {
         const T norm = lse[shape.lse(b, h, s0 + i)], row_delta = delta[s0 + i];
         T* const p = probs + i * kTileKeys;
         T* const ds = d_scores + i * kTileKeys;
+        T drawn[kTileKeys];
+        const T* const factors = dropout.factors(h, b * seq + s0 + i, first_key, keys, drawn);
+        for (int64_t j = hidden; factors && j < valid; ++j) ds[j] *= factors[j];
         for (int64_t j = 0; j < hidden; ++j) p[j] = ds[j] = T(0);
         for_vectors<T>(hidden, valid, [&](int64_t j, auto n) {
           const Vec<T> e = exponential(load(p + j, n) * shape.scale - norm);
           store(p + j, e, n);
           store(ds + j, e * (load(ds + j, n) - row_delta) * shape.scale, n);
         });
+        for (int64_t j = hidden; factors && j < valid; ++j) p[j] *= factors[j];
         for (int64_t j = valid > hidden ? valid : hidden; j < keys; ++j) p[j] = ds[j] = T(0);
       }
       Epilogue<T> to_keys;

@@ -142,7 +142,8 @@ std::optional<Graph> attention_graph(const Kernel& kernel) {
   const Operand& lse = is_forward ? kernel.out[1] : kernel.in[2];
   const std::int64_t head_dim = kernel.dims[4];
   const bool own_keys = kernel.dims[5] == 0 && kernel.dims[6] == 0;  // and no documents
-  const bool causal = kernel.dims[7] == 0;  // the graphs have the mask built in
+  const bool causal = kernel.dims[7] == 0;         // the graphs have the mask built in
+  if (kernel.scalars[0] > 0) return std::nullopt;  // its dropout draws other numbers
   if (kernel.dtype != DType::BF16 || lse.dtype != DType::F32) return std::nullopt;
   if (!own_keys || !causal) return std::nullopt;
   if (head_dim % 8 != 0 || head_dim > 256) return std::nullopt;

@@ -130,6 +130,7 @@ __global__ void attention_forward(Attention<T> a) {
   const int64_t q0 = tile.first, q = q0 + at.r, s = a.place(tile.piece, q);
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
   read_tile(a.qkv + a.query(b, h, s - at.r), a.row, a.piece - q0, dim, queries);
+  const QueryDropout<A> dropout = a.dropout_of(b, h, q < a.piece ? s : 0);
   A sums[kD / kRowThreads] = {};
   A top = -infinity<A>(), total = 0;
   if (a.adds && q < a.piece) {  // the softmax goes on from a sum of exp(lse)
@@ -163,7 +164,9 @@ __global__ void attention_forward(Attention<T> a) {
       for (int j = 0; j < kScores; ++j) {
         const A p = exponential(scores[j] - base);
         part += p;
-        weights[at.r * (kTile + 1) + at.c + j * kRowThreads] = p;
+        const int64_t k = k0 + at.c + j * kRowThreads;
+        weights[at.r * (kTile + 1) + at.c + j * kRowThreads] =
+            a.dropout == nullptr ? p : p * dropout.factor(a.key_start(piece) + k);
       }
       total = total * correction + row_sum(part);
       top = most;
@@ -195,14 +198,18 @@ __global__ void attention_delta(Attention<T> a) {
 }
 
 /// Computes the weights p and the gradients ds of the scores of a thread's spots; they are zero
-/// where the query at s does not see the key.
+/// where the query at s does not see the key, which stands at `position` in the sequence.
 template <class T>
 __device__ __forceinline__ void score_gradients(const Attention<T>& a, int64_t b, int64_t h,
-                                                int64_t s, bool seen, Acc<T> score, Acc<T> d_weight,
-                                                Acc<T>& p, Acc<T>& ds) {
+                                                int64_t s, int64_t position, bool seen,
+                                                Acc<T> score, Acc<T> d_weight, Acc<T>& p,
+                                                Acc<T>& ds) {
   const int64_t line = a.row_of(b, h, seen ? s : 0);
   p = seen ? exponential(score * a.scale - a.lse.template get<Acc<T>>(line)) : Acc<T>(0);
-  ds = p * (d_weight - a.delta[line]) * a.scale;
+  const bool drops = a.dropout != nullptr && seen;
+  const Acc<T> factor = drops ? a.dropout_of(b, h, s).factor(position) : Acc<T>(1);
+  ds = p * (factor * d_weight - a.delta[line]) * a.scale;
+  p *= factor;
 }
 
 /// There is a block for each (tile of keys, key head, batch); the rows of its tiles are keys.
@@ -243,7 +250,8 @@ __global__ void attention_backward_keys(Attention<T> a) {
           const bool seen = k <= q0 + column + ahead && q0 + column < a.piece &&
                             k >= hidden_keys(a, b, s0 + column, q0 + column, tile.piece);
           A p, ds;
-          score_gradients(a, b, h, s0 + column, seen, scores[j], d_weights[j], p, ds);
+          score_gradients(a, b, h, s0 + column, a.key_start(tile.piece) + k, seen, scores[j],
+                          d_weights[j], p, ds);
           weights[at.r * (kTile + 1) + column] = p;
           d_scores[at.r * (kTile + 1) + column] = ds;
         }
@@ -296,7 +304,8 @@ __global__ void attention_backward_queries(Attention<T> a) {
         const bool seen =
             k0 + column >= hidden && k0 + column <= last && k0 + column < a.piece && q < a.piece;
         A p, ds;
-        score_gradients(a, b, h, s, seen, scores[j], d_weights[j], p, ds);
+        score_gradients(a, b, h, s, a.key_start(piece) + k0 + column, seen, scores[j], d_weights[j],
+                        p, ds);
         d_scores[at.r * (kTile + 1) + column] = ds;
       }
       sync_block();

@@ -2,8 +2,21 @@
 #pragma once
 
 #include "backends/cuda/kernels/registry.hpp"
+#include "core/base/dropout.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
+
+/// The dropout of one query's probabilities in one head.
+template <class A>
+struct QueryDropout {
+  DropoutRow row;
+  std::uint32_t below;  // 0: nothing is dropped
+  A kept;
+  /// What the probability is multiplied by of the key that stands there in the sequence.
+  __device__ __forceinline__ A factor(int64_t position) const {
+    return row.bits(static_cast<std::uint32_t>(position)) < below ? A(0) : kept;
+  }
+};
 
 /// Queries and keys come in pieces that are contiguous in the sequence: one piece of each, or, with
 /// keys gathered from several ranks, two of queries, and two of keys for each rank. The place of a
@@ -17,8 +30,12 @@ struct Attention {
   int64_t query_pieces, key_pieces, piece;
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
-  bool adds;                      // to what other keys gave, which may be all that a query sees
-  bool whole;                     // queries see all keys, later ones, too
+  const std::int32_t* dropout;  // numbers of heads, then keys of queries; null: nothing is dropped
+  std::uint32_t below;          // random bits that drop a probability
+  Acc<T> kept;                  // what one is multiplied by that is kept
+  int layer;                    // of the op, for dropout
+  bool adds;                    // to what other keys gave, which may be all that a query sees
+  bool whole;                   // queries see all keys, later ones, too
   Acc<T> scale;
   const T *qkv, *kv, *o, *d_o;
   T *out, *d_kv;  // out is o, or dqkv; the gradients of keys and values go to d_kv
@@ -42,6 +59,16 @@ struct Attention {
   __device__ int64_t row_of(int64_t b, int64_t h, int64_t s) const {
     return (b * heads + h) * seq + s;
   }
+  /// Where in the sequence the first key of a piece stands.
+  __device__ int64_t key_start(int64_t key_piece) const {
+    return starts == nullptr ? 0 : starts[2 + key_piece];
+  }
+  /// The dropout of query s of all own tokens.
+  __device__ QueryDropout<Acc<T>> dropout_of(int64_t b, int64_t h, int64_t s) const {
+    const std::int32_t key = dropout == nullptr ? kNothingDropped : dropout[heads + b * seq + s];
+    if (key < 0) return {DropoutRow(0, 0, 0), 0, 1};
+    return {DropoutRow::of_query(key, layer, dropout[h]), below, kept};
+  }
   /// Query q of one piece sees key k of the other if k <= q + ahead().
   __device__ int64_t ahead(int64_t query_piece, int64_t key_piece) const {
     if (whole) return piece;  // of a piece's keys none lies further ahead
@@ -50,7 +77,7 @@ struct Attention {
   /// The first key of a piece that is in the document of query s of all own tokens, or later; it
   /// may lie beyond the piece's ends. It does not fall from one query of a piece to the next.
   __device__ int64_t document(int64_t b, int64_t s, int64_t key_piece) const {
-    return documents[b * seq + s] - (starts == nullptr ? 0 : starts[2 + key_piece]);
+    return documents[b * seq + s] - key_start(key_piece);
   }
   /// The first tile, of `tile` keys, that query s or a later one of its piece sees.
   __device__ int64_t first_key(int64_t b, int64_t s, int64_t key_piece, int64_t tile) const {
@@ -74,6 +101,7 @@ Attention<T> attention_of(const KernelCall& call) {
   const bool forward = call.kernel->kind == KernelKind::AttentionForward;
   const int gathered = forward ? 1 : 4;  // keys and values, then where pieces start
   const bool own = d[5] == 0;
+  const double share = call.kernel->scalars[0];
   const int64_t row = (d[2] + 2 * d[3]) * d[4], behind_queries = d[2] * d[4];
   T* const d_kv = forward ? nullptr
                   : own   ? output<T>(call, 0) + behind_queries
@@ -91,6 +119,10 @@ Attention<T> attention_of(const KernelCall& call) {
           own ? d[1] : d[1] / 2,
           own ? nullptr : input<std::int32_t>(call, gathered + 1),
           call.kernel->dims[6] == 0 ? nullptr : input<std::int32_t>(call, gathered + 2),
+          share == 0 ? nullptr : input<std::int32_t>(call, gathered + 3),
+          dropped_below(share),
+          static_cast<Acc<T>>(1 / (1 - share)),
+          call.context.layer,
           call.kernel->accumulate,
           call.kernel->dims[7] != 0,
           static_cast<Acc<T>>(1 / __builtin_sqrt(static_cast<double>(d[4]))),

@@ -82,12 +82,31 @@ struct RowDocuments {
   __device__ __forceinline__ int hidden(const Attention<BF16>& a, int half, int64_t key_piece,
                                         int64_t k0) const {
     if (!kPacked) return 0;
-    return clamped(begin[half] - (a.starts == nullptr ? 0 : a.starts[2 + key_piece]) - k0);
+    return clamped(begin[half] - a.key_start(key_piece) - k0);
+  }
+};
+
+/// The dropout of the two rows of a lane, of which only the first `rows` exist.
+template <bool kDrops>
+struct RowDropout {
+  QueryDropout<float> low, high;
+  __device__ __forceinline__ RowDropout(const Attention<BF16>& a, const Lane& lane, int64_t b,
+                                        int64_t h, int64_t s0, int64_t rows)
+      : low(of_row(a, b, h, s0, lane.warp * 16 + lane.g, rows)),
+        high(of_row(a, b, h, s0, lane.warp * 16 + lane.g + 8, rows)) {}
+  __device__ __forceinline__ static QueryDropout<float> of_row(const Attention<BF16>& a, int64_t b,
+                                                               int64_t h, int64_t s0, int64_t row,
+                                                               int64_t rows) {
+    if (!kDrops) return {DropoutRow(0, 0, 0), 0, 1};
+    return a.dropout_of(b, h, s0 + smaller<int64_t>(row, rows - 1));
+  }
+  __device__ __forceinline__ float factor(int half, int64_t position) const {
+    return half == 0 ? low.factor(position) : high.factor(position);
   }
 };
 
 /// There is a block for each (tile of queries, head, batch).
-template <int D, bool kGathered, bool kPacked>
+template <int D, bool kGathered, bool kPacked, bool kDrops>
 __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>;
@@ -105,6 +124,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     read_tile<kTile, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
   const RowDocuments<kPacked> documents(a, lane, b, s0, queries_left);
+  const RowDropout<kDrops> dropout(a, lane, b, h, s0, queries_left);
   KeyTiles<kGathered, kPacked, kTile> at(a, tile);
   read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
   if (at.more(a)) read_keys(at, 0);
@@ -165,6 +185,8 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
           float& x = s[n][2 * half + i];
           x = power_of_two(x - base);
           part += x;
+          if (!kDrops) continue;
+          x *= dropout.factor(half, a.key_start(at.piece) + at.k0 + n * 8 + 2 * lane.t + i);
         }
       }
       total[half] = total[half] * correction + part;  // the lane's part; lanes are added at the end
@@ -230,7 +252,7 @@ struct QueryTiles {
 
 /// There is a block for each (tile of keys, key head, batch); rows are keys and columns are
 /// queries.
-template <int D, int kQueries, bool kGathered, bool kPacked>
+template <int D, int kQueries, bool kGathered, bool kPacked, bool kDrops>
 __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kQueryElements = kQueries * kStride<D>;
@@ -241,6 +263,8 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   float* const lse = reinterpret_cast<float*>(d_outs + 2 * kQueryElements);
   float* const delta = lse + kQueries;
   int* const hidden = reinterpret_cast<int*>(delta + kQueries);  // keys before a query's document
+  auto* const dropout =
+      reinterpret_cast<QueryDropout<float>*>(hidden + (kPacked ? kQueries : 0));  // by query
   const Lane lane;
   const int64_t key_tiles = (a.piece + kTile - 1) / kTile;
   const int64_t key_piece = kGathered ? blockIdx.x / key_tiles : 0;
@@ -278,6 +302,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
       lse[threadIdx.x] = a.lse.get<float>(line) * kLog2E;
       delta[threadIdx.x] = a.delta[line];
       if (kPacked) hidden[threadIdx.x] = clamped(a.document(b, s, key_piece) - k0);
+      if (kDrops) dropout[threadIdx.x] = a.dropout_of(b, h, s);
     }
     wait_for_copies<1>();
     sync_block();
@@ -295,13 +320,13 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + 2 * lane.t + i % 2;
         float weight = power_of_two(p[n][i] * scale - lse[column]);
-        if (edge) {
-          const int row = lane.warp * 16 + lane.g + 8 * (i / 2);
-          if (column < from_query + row || column >= present) weight = 0;
-        }
-        if (kPacked && lane.warp * 16 + lane.g + 8 * (i / 2) < hidden[column]) weight = 0;
-        p[n][i] = weight;
-        ds[n][i] = weight * (ds[n][i] - delta[column]);
+        const int row = lane.warp * 16 + lane.g + 8 * (i / 2);
+        if (edge && (column < from_query + row || column >= present)) weight = 0;
+        if (kPacked && row < hidden[column]) weight = 0;
+        const float factor =
+            kDrops ? dropout[column].factor(a.key_start(key_piece) + k0 + row) : 1.0F;
+        p[n][i] = weight * factor;
+        ds[n][i] = weight * (ds[n][i] * factor - delta[column]);
       }
     }
     add_product<kQueries, D>(lane, p, d_outs + buffer, d_value);
@@ -320,7 +345,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
 }
 
 /// There is a block for each (tile of queries, head, batch).
-template <int D, int kKeys, bool kGathered, bool kPacked>
+template <int D, int kKeys, bool kGathered, bool kPacked, bool kDrops>
 __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kKeyElements = kKeys * kStride<D>;
@@ -339,6 +364,7 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
     read_tile<kKeys, D>(values + into, from + a.values(), a.kv_row, a.piece - at.k0);
   };
   const RowDocuments<kPacked> documents(a, lane, b, s0, queries_left);
+  const RowDropout<kDrops> dropout(a, lane, b, h, s0, queries_left);
   KeyTiles<kGathered, kPacked, kKeys> at(a, tile);
   read_tile<kTile, D>(queries, a.qkv + a.query(b, h, s0), a.row, queries_left);
   read_tile<kTile, D>(d_outs, a.d_o + a.out_of(b, h, s0), a.heads * D, queries_left);
@@ -381,7 +407,9 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
         const int key = n * 8 + 2 * lane.t + i % 2;
         if (edge && key > last) weight = 0;
         if (kPacked && key < documents.hidden(a, i / 2, at.piece, at.k0)) weight = 0;
-        ds[n][i] = weight * (ds[n][i] - delta[i / 2]);
+        const float factor =
+            kDrops ? dropout.factor(i / 2, a.key_start(at.piece) + at.k0 + key) : 1.0F;
+        ds[n][i] = weight * (ds[n][i] * factor - delta[i / 2]);
       }
     }
     add_product<kKeys, D>(lane, ds, keys + buffer * kKeyElements, d_query);
@@ -400,31 +428,38 @@ unsigned tiles(const Attention<BF16>& a, int64_t pieces) {
   return static_cast<unsigned>(pieces) * blocks_of(a.piece, kTile);
 }
 
-template <int D, bool kGathered, bool kPacked>
+template <int D, bool kGathered, bool kPacked, bool kDrops>
 void launch_forward(const Attention<BF16>& a, Queue& queue) {
   queue.launch(
       {tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
-      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered, kPacked>, a);
+      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered, kPacked, kDrops>, a);
 }
 
-template <int D, bool kGathered, bool kPacked>
+template <int D, bool kGathered, bool kPacked, bool kDrops>
 void launch_backward(const Attention<BF16>& a, Queue& queue) {
   constexpr int kOther = D == 64 ? 64 : 32;  // as many as there are registers for
   const auto batch = static_cast<unsigned>(a.batch);
+  constexpr std::size_t of_query =
+      (kPacked ? 3 : 2) * sizeof(float) + (kDrops ? sizeof(QueryDropout<float>) : 0);
   queue.launch({tiles(a, a.key_pieces), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
-               tile_bytes<D>(2 * kTile + 4 * kOther) + (kPacked ? 3 : 2) * kOther * sizeof(float),
-               backward_keys<D, kOther, kGathered, kPacked>, a);
+               tile_bytes<D>(2 * kTile + 4 * kOther) + kOther * of_query,
+               backward_keys<D, kOther, kGathered, kPacked, kDrops>, a);
   queue.launch({tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), batch}, {kThreads},
                tile_bytes<D>(2 * kTile + 4 * kOther),
-               backward_queries<D, kOther, kGathered, kPacked>, a);
+               backward_queries<D, kOther, kGathered, kPacked, kDrops>, a);
 }
 
-/// Calls f(size of a head, whether keys are gathered or all seen, whether there are documents), all
-/// known at compile time.
+/// Calls f(size of a head, whether keys are gathered or all seen, whether there are documents,
+/// whether probabilities are dropped), all known at compile time.
 template <class F>
 void for_shape(const Attention<BF16>& a, const F& f) {
+  const auto of_head = [&](auto gathered, auto packed, auto drops) {
+    a.head_dim == 64 ? f(Width<64>{}, gathered, packed, drops)
+                     : f(Width<128>{}, gathered, packed, drops);
+  };
   const auto with = [&](auto gathered, auto packed) {
-    a.head_dim == 64 ? f(Width<64>{}, gathered, packed) : f(Width<128>{}, gathered, packed);
+    a.dropout == nullptr ? of_head(gathered, packed, std::false_type{})
+                         : of_head(gathered, packed, std::true_type{});
   };
   const auto of_keys = [&](auto gathered) {
     a.documents == nullptr ? with(gathered, std::false_type{}) : with(gathered, std::true_type{});
@@ -450,15 +485,15 @@ bool on_tensor_cores(const KernelCall& call) {
 
 void attention_forward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  for_shape(a, [&](auto head, auto gathered, auto packed) {
-    launch_forward<head.kValue, gathered.value, packed.value>(a, queue);
+  for_shape(a, [&](auto head, auto gathered, auto packed, auto drops) {
+    launch_forward<head.kValue, gathered.value, packed.value, drops.value>(a, queue);
   });
 }
 
 void attention_backward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  for_shape(a, [&](auto head, auto gathered, auto packed) {
-    launch_backward<head.kValue, gathered.value, packed.value>(a, queue);
+  for_shape(a, [&](auto head, auto gathered, auto packed, auto drops) {
+    launch_backward<head.kValue, gathered.value, packed.value, drops.value>(a, queue);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/dropout.hpp"
 
 namespace lockstep::reference {
 namespace {
@@ -23,7 +24,8 @@ Column positions(Index seq, const double* starts = nullptr) {
 
 class Attention {
  public:
-  /// `kv` is the index of the operand with keys and values; `starts` and `documents` are the next.
+  /// `kv` is the index of the operand with keys and values; `starts`, `documents` and `dropout` are
+  /// the next.
   Attention(Operands& k, std::size_t kv)
       : batch(k.dim(0)),
         seq(k.dim(1)),
@@ -60,18 +62,20 @@ class Attention {
   Index key_column(Index h) const { return h / (heads / kv_heads) * dim; }
   Index value_column(Index h) const { return key_column(h) + kv_heads * dim; }
 
+  /// Where in the sequence the keys stand.
+  Column key_positions() const {
+    if (parts == 0) return positions(seq);
+    Column at(parts * seq);
+    for (Index p = 0; p < parts; ++p) {
+      at.segment(p * seq, seq) = positions(seq, k_.in(kv_ + 1).data() + 2 * (p + 1));
+    }
+    return at;
+  }
   /// q kᵀ / sqrt(dim) of head h; -infinity where the query does not see the key.
   Matrix scores(Index b, Index h, const Matrix& kv) const {
     Matrix s = product(queries(b, h), kv.middleCols(key_column(h), dim).transpose()) * scale();
-    Column query_at = positions(seq), key_at = query_at;
-    if (parts > 0) {
-      const double* const starts = k_.in(kv_ + 1).data();
-      query_at = positions(seq, starts);
-      key_at.resize(parts * seq);
-      for (Index p = 0; p < parts; ++p) {
-        key_at.segment(p * seq, seq) = positions(seq, starts + 2 * (p + 1));
-      }
-    }
+    const Column key_at = key_positions();
+    const Column query_at = positions(seq, parts > 0 ? k_.in(kv_ + 1).data() : nullptr);
     const double* const documents = k_.has_in(kv_ + 2) ? k_.in(kv_ + 2).data() : nullptr;
     for (Index i = 0; i < seq; ++i) {
       for (Index j = 0; j < key_at.size(); ++j) {
@@ -83,6 +87,24 @@ class Attention {
     return s;
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
+  /// What each probability of head h is multiplied by: 1; or with dropout, 0 or 1 / (1 - share).
+  Matrix kept(Index b, Index h) const {
+    const Column key_at = key_positions();
+    Matrix factors = Matrix::Ones(seq, key_at.size());
+    if (!k_.has_in(kv_ + 3)) return factors;
+    const double* const dropout = k_.in(kv_ + 3).data();
+    const double share = k_.scalar(0);
+    for (Index i = 0; i < seq; ++i) {
+      const auto key = static_cast<std::int32_t>(dropout[heads + b * seq + i]);
+      if (key < 0) continue;
+      const auto row = DropoutRow::of_query(key, k_.context().layer, static_cast<int>(dropout[h]));
+      for (Index j = 0; j < key_at.size(); ++j) {
+        const bool dropped = row.bits(static_cast<std::uint32_t>(key_at(j))) < dropped_below(share);
+        factors(i, j) = dropped ? 0 : 1 / (1 - share);
+      }
+    }
+    return factors;
+  }
 
  private:
   Operands& k_;
@@ -106,7 +128,7 @@ void attention_forward(Operands& k) {
       const Column lse =
           ((s.colwise() - largest).exp().rowwise().sum() + (before - largest).exp()).log() +
           largest;
-      const Matrix weights = (s.colwise() - lse).exp();
+      const Matrix weights = (s.colwise() - lse).exp() * a.kept(b, h);
       if (k.kernel().accumulate) o.colwise() *= (before - lse).exp();
       k.set(o, product(weights, kv.middleCols(a.value_column(h), a.dim)));
       lse_row = lse.transpose();
@@ -123,15 +145,15 @@ void attention_backward(Operands& k) {
     for (Index h = 0; h < a.heads; ++h) {
       const auto lse = k.in(2, a.batch * a.heads).row(b * a.heads + h).transpose();
       const Matrix weights = (a.scores(b, h, kv).colwise() - lse).exp();
-      const Matrix d_o = a.head(k.in(3, rows), b, h);
+      const Matrix d_o = a.head(k.in(3, rows), b, h), kept = a.kept(b, h);
       // The gradient goes through the softmax: ds = p (dp - sum of p dp). That sum equals the sum
       // of o do.
-      const Matrix dp = product(d_o, kv.middleCols(a.value_column(h), a.dim).transpose());
+      const Matrix dp = product(d_o, kv.middleCols(a.value_column(h), a.dim).transpose()) * kept;
       const Column along = (a.head(k.in(1, rows), b, h) * d_o).rowwise().sum();
       const Matrix ds = weights * (dp.colwise() - along) * a.scale();
       k.set(a.head(k.out(0, rows), b, h), product(ds, kv.middleCols(a.key_column(h), a.dim)));
       dkv.middleCols(a.key_column(h), a.dim) += product(ds.transpose(), a.queries(b, h));
-      dkv.middleCols(a.value_column(h), a.dim) += product(weights.transpose(), d_o);
+      dkv.middleCols(a.value_column(h), a.dim) += product((weights * kept).transpose(), d_o);
     }
     if (a.parts == 0) {
       k.out(0, rows).block(b * a.seq, a.heads * a.dim, a.seq, dkv.cols()) = dkv;

@@ -12,6 +12,11 @@ std::string_view bad_shares(const Kernel& kernel) {
   if (kv_heads < 1 || heads % kv_heads != 0) return "kv_heads does not divide heads";
   if (parts == 0 && kernel.accumulate) return "adds to what other keys gave, but has none";
   if (kernel.dims[6] < 0) return "scores are negative";
+  const double share = kernel.scalars[0];
+  if (!(share >= 0 && share < 1)) return "drops a share that is not in [0, 1)";
+  const std::size_t dropout = kernel.kind == KernelKind::AttentionForward ? 4 : 7;
+  const bool given = kernel.in.size() > dropout && kernel.in[dropout].present();
+  if (given != (share > 0)) return "drops what it has no keys for, or has keys and drops nothing";
   const std::int64_t whole = kernel.dims[7];
   if (whole != 0 && whole != 1) return "whole is neither 0 nor 1";
   if (whole == 1 && kernel.dims[6] > 0) return "documents are of causal attention";
@@ -28,6 +33,7 @@ std::string_view wide_values(const Kernel& kernel) {
 std::vector<KernelRow> rows::attention() {
   const auto dims = words("batch seq heads kv_heads head_dim parts scores whole");
   const auto latent = words("rows heads nope rope value");
+  const OperandRow dropout{.name = "[dropout]", .extent = "heads + batch seq", .type = Index};
   return {
       // o = softmax(q kᵀ / sqrt(head_dim)) v for every head; heads / kv_heads queries share a key
       // and a value. A query sees no later key, unless `whole` is 1: then it sees all keys.
@@ -47,13 +53,19 @@ std::vector<KernelRow> rows::attention() {
       // earlier key. Documents of a later query begin no earlier. `scores` is then the number of
       // scores of a sequence and head that one expects, after which the work is counted, and at
       // least 1; without documents it is 0.
+      // If share > 0, probabilities are dropped, or kept and divided by 1 - share, as
+      // core/base/dropout.hpp says of the key of the query, the layer of the op, the number of the
+      // head in the model and the position of the key in the sequence. dropout has the numbers of
+      // the heads, then the keys of the queries [batch, seq]; nothing is dropped where they are
+      // negative. lse stays that of all scores.
       // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
       // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many, and
       // as many with the keys of each other rank, where there is no diagonal. If whole is 1, all
-      // scores of the square count.
+      // scores of the square count. Dropout adds 2, and in backward 4.
       {.kind = K::AttentionForward,
        .name = "attention_forward",
        .dims = dims,
+       .scalars = words("share"),
        .in = {{.name = "qkv",
                .extent = "batch seq (heads + 2 kv_heads) head_dim",
                .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
@@ -67,12 +79,14 @@ std::vector<KernelRow> rows::attention() {
               {.name = "[documents]",
                .extent = "batch seq !!scores",
                .type = Index,
-               .given_if = "scores"}},
+               .given_if = "scores"},
+              dropout},
        .out = {{"o", "batch seq heads head_dim", OperandType::Own, Effect::Accumulate},
                {"lse", "batch heads seq", Sums, Effect::Accumulate}},
-       .flops = "2 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
-                "!accumulate !whole) +"
-                " 2 scores)",
+       .flops =
+           "(2 head_dim + [dropout]) batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
+           "!accumulate !whole) +"
+           " 2 scores)",
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
@@ -84,6 +98,7 @@ std::vector<KernelRow> rows::attention() {
       {.kind = K::AttentionBackward,
        .name = "attention_backward",
        .dims = dims,
+       .scalars = words("share"),
        .in = {{.name = "qkv",
                .extent = "batch seq (heads + 2 kv_heads) head_dim",
                .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
@@ -100,7 +115,8 @@ std::vector<KernelRow> rows::attention() {
               {.name = "[documents]",
                .extent = "batch seq !!scores",
                .type = Index,
-               .given_if = "scores"}},
+               .given_if = "scores"},
+              dropout},
        .out = {{.name = "dqkv",
                 .extent = "batch seq (heads + 2 kv_heads) head_dim",
                 .effect = Effect::Accumulate,
@@ -108,7 +124,8 @@ std::vector<KernelRow> rows::attention() {
                {.name = "[dkv]",
                 .extent = "parts batch seq 2 kv_heads head_dim",
                 .given_if = "parts"}},
-       .flops = "5 head_dim batch heads (!scores seq (seq (parts + !parts) (1 + whole) + "
+       .flops = "(5 head_dim + 2 [dropout]) batch heads (!scores seq (seq (parts + !parts) (1 + "
+                "whole) + "
                 "!accumulate !whole) +"
                 " 2 scores)",
        .width = "head_dim",

@@ -26,6 +26,10 @@ bool attention_reads(Along qkv, Along kv, Along starts) {
 bool fits_documents(Along documents, Along qkv) {
   return fits(documents, is_rows(qkv) ? qkv : Along::Same);
 }
+/// Whether what dropout draws from is absent, or that of the queries and their heads.
+bool fits_dropout(Along dropout, Along qkv) {
+  return fits(dropout, qkv == Along::SplitSame ? Along::Split : qkv);
+}
 /// Whether each rank's queries meet the keys of the ranks one after the other.
 bool meets_passed_keys(Along qkv, Along kv) {
   return qkv == Along::Tokens && times_passed(kv) >= 0;
@@ -41,6 +45,7 @@ Along one_more(const Kernel& k, const AxisOperands& o, Along kv, Along out) {
 bool attention_forward(const Kernel& k, AxisOperands& o) {
   const Along qkv = o.in[0], kv = o.in[1];
   if (!attention_reads(qkv, kv, o.in[2]) || !fits_documents(o.in[3], qkv)) return false;
+  if (!fits_dropout(o.in[4], qkv)) return false;
   if (meets_passed_keys(qkv, kv)) {
     const Along result = one_more(k, o, kv, o.out[0]), lse = one_more(k, o, kv, o.out[1]);
     o.out[0] = result;
@@ -58,6 +63,7 @@ bool attention_backward(const Kernel& k, AxisOperands& o) {
   }
   const Along kv = o.in[4];
   if (!attention_reads(qkv, kv, o.in[5]) || !fits_documents(o.in[6], qkv)) return false;
+  if (!fits_dropout(o.in[7], qkv)) return false;
   if (meets_passed_keys(qkv, kv)) {
     o.out = {one_more(k, o, kv, o.out[0]), kv};
     return o.out[0] != Along::Nothing;

@@ -100,6 +100,10 @@ class InputCheck {
       faults_.add(name + ": a list of " + number(size) + " integers");
       return false;
     }
+    if (kind == TableKind::Heads && size != own) {
+      faults_.add(name + ": a rank attends with as many heads as every other");
+      return false;
+    }
     if (kind != TableKind::Order && kind != TableKind::Queries) return true;
     if (size != own || size > in().length || largest >= in().length) {
       faults_.add(name + ": a rank takes equally many tokens of a sample's " + number(in().length) +
@@ -129,6 +133,8 @@ class InputCheck {
         return batch(op, buffer, fault);
       case HostData::DropoutKeys:
         return keys(op, buffer, fault);
+      case HostData::AttentionDropout:
+        return attention_dropout(op, buffer, fault);
       case HostData::Positions:
         return wants(TableKind::Positions);
       case HostData::Starts:
@@ -151,7 +157,9 @@ class InputCheck {
     const Op& op = role.op(id);
     if (op.layer >= 0) return;
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
-      if (kernel.kind != KernelKind::Dropout) continue;
+      const bool attends = kernel.kind == KernelKind::AttentionForward ||
+                           kernel.kind == KernelKind::AttentionBackward;
+      if (kernel.kind != KernelKind::Dropout && !(attends && kernel.scalars[0] > 0)) continue;
       return faults_.add(op_at(program_, role, id) + ": dropout in an op that has no layer");
     }
   }
@@ -231,6 +239,23 @@ class InputCheck {
     if (first + elements(buffer, true) > all) {
       fault("its buffer has room for " + number(elements(buffer, true)) + " rows from row " +
             number(first) + " on, a microbatch has " + number(all));
+    }
+    microbatch(op, fault);
+  }
+
+  /// Checks that there is a number for every head and a key for every token of a microbatch.
+  template <class Fault>
+  void attention_dropout(const Op& op, const Buffer& buffer, const Fault& fault) {
+    if (in().kind != SampleKind::Tokens) return fault("the program's samples are not tokens");
+    const IndexTable* const queries = program_.input.table(TableKind::Queries);
+    const IndexTable* const heads = program_.input.table(TableKind::Heads);
+    const std::int64_t rows =
+        in().microbatch * (queries != nullptr ? queries->lists[0].size() : in().targets());
+    const std::int64_t room = elements(buffer, true) - rows;
+    if (heads != nullptr ? room != heads->lists[0].size() : room < 1) {
+      fault("its buffer has room for " + number(elements(buffer, true)) +
+            " elements, a microbatch has " + number(rows) + " tokens, and the rank " +
+            (heads != nullptr ? number(heads->lists[0].size()) : "one or more") + " heads");
     }
     microbatch(op, fault);
   }

@@ -55,6 +55,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   if (s.training.reset_attention_mask) shape.mean_document = s.training.mean_document_length;
   shape.residual_dropout = s.training.residual_dropout;
   shape.embedding_dropout = s.training.embedding_dropout;
+  shape.attention_dropout = s.training.attention_dropout;
   shape.resets_positions = s.training.reset_position_ids;
   shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();
@@ -66,7 +67,8 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.expert_shard_count = strategy.expert_shards();
   if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
   const FrameworkSpec& framework = s.cluster.framework;
-  shape.score_bytes = framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)));
+  shape.score_bytes =
+      framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)), shape.attention_dropout > 0);
   shape.logit_bytes = framework.bytes_of_logit(static_cast<int>(size_of(shape.dtype)));
   shape.overlaps_weight_gradients = framework.overlaps_weight_gradients;
   shape.recomputes_all = framework.recomputes_all;

@@ -20,6 +20,7 @@ struct Argument {
     Documents,
     DocumentPositions,
     DropoutKeys,
+    AttentionDropout,
     Positions,
     Starts,
     Columns,

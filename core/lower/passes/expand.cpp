@@ -176,7 +176,8 @@ class RoleExpander {
     }
     for (const auto& [data, of] : {std::pair{HostData::Documents, &documents_},
                                    std::pair{HostData::DocumentPositions, &places_},
-                                   std::pair{HostData::DropoutKeys, &dropout_keys_}}) {
+                                   std::pair{HostData::DropoutKeys, &dropout_keys_},
+                                   std::pair{HostData::AttentionDropout, &attention_dropout_}}) {
       const std::string name(to_string(data));
       for (int l = layers.first; l < layers.last; ++l) {
         const std::int64_t elements = kind(l).functions.elements_of(name);
@@ -381,6 +382,8 @@ class RoleExpander {
         return places_[mb];
       case Argument::DropoutKeys:
         return dropout_keys_[mb];
+      case Argument::AttentionDropout:
+        return attention_dropout_[mb];
       case Argument::Positions:
         return once(positions_, argument, HostData::Positions);
       case Argument::Starts:
@@ -461,7 +464,7 @@ class RoleExpander {
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   /// By microbatch: where documents begin, and the places of the rank's own tokens in them.
-  IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_;
+  IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, attention_dropout_;
   BufferId positions_, starts_, columns_;          // the same for all microbatches
   IndexVector<int, BufferId> statistics_;          // by layer; invalid if the layer has none here
   IndexVector<Microbatch, int> loss_of_;           // by microbatch: its place in "losses"

@@ -140,9 +140,10 @@ void input(Draft& draft) {
   if (s.strategy.context_parallel_degree > 1) {
     add(TableKind::Order, [&](Coordinates at) { return positions(at, 0, own); });
   }
-  if (elements_of(draft, HostData::Documents) && s.strategy.key_ranks() > 1) {
+  const int sharers = s.strategy.head_ranks();
+  const bool drops_attention = elements_of(draft, HostData::AttentionDropout).has_value();
+  if ((elements_of(draft, HostData::Documents) || drops_attention) && s.strategy.key_ranks() > 1) {
     // Ranks that exchange tokens for heads attend with the tokens of all of them.
-    const int sharers = s.strategy.head_ranks();
     add(TableKind::Queries, [&](Coordinates at) {
       IndexList list;
       for (int heads = 0; heads < sharers; ++heads) {
@@ -156,6 +157,16 @@ void input(Draft& draft) {
   const auto keys = elements_of(draft, HostData::DropoutKeys);
   if (keys && *keys < s.microbatch_size() * own) {
     add(TableKind::Rows, [&](Coordinates at) { return single(at.tp * *keys); });
+  }
+  const int head_shares = tensor_parallel_ranks(mesh) * sharers;
+  if (drops_attention && head_shares > 1) {
+    // Ranks of "tp" divide the heads; those that exchange tokens for heads divide these again.
+    const std::int64_t heads = s.model.heads / head_shares;
+    add(TableKind::Heads, [&](Coordinates at) {
+      const int sharer = sharers == 1 ? 0 : s.strategy.key_ranks() > 1 ? at.heads : at.cp;
+      const std::int64_t first = (at.tp * sharers + sharer) * heads;
+      return IndexList{{{one(first).first, one(first + heads - 1).last}}};
+    });
   }
   // The vocabulary is divided over the ranks of "tp", or of "pp" and "tp".
   const bool over_stages = s.strategy.vocabulary_stages() > 1;

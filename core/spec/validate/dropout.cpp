@@ -4,7 +4,8 @@ namespace lockstep {
 
 void validate_dropout(const Scenario& s, Faults& faults) {
   for (const auto& [name, share] : {std::pair{"residual_dropout", s.training.residual_dropout},
-                                    std::pair{"embedding_dropout", s.training.embedding_dropout}}) {
+                                    std::pair{"embedding_dropout", s.training.embedding_dropout},
+                                    std::pair{"attention_dropout", s.training.attention_dropout}}) {
     if (share == 0) continue;
     const std::string key = "training." + std::string(name);
     if (!(share > 0 && share < 1)) {

@@ -61,4 +61,43 @@ TEST_CASE("layers, places and neighbouring columns drop independently of each ot
   for (const int count : same) CHECK(std::abs(count - 50'000) < 5 * 158);  // σ is 158
 }
 
+TEST_CASE("as large a share of probabilities is dropped as was asked for, in every head",
+          "[core]") {
+  constexpr int kQueries = 300;  // of causal attention, in two samples
+  for (const double share : {0.1, 0.5, 0.9}) {
+    for (const auto& [layer, head] : {std::pair{0, 0}, {1, 0}, {1, 1}, {2, 127}, {95, 95}}) {
+      std::int64_t dropped = 0, all = 0;
+      for (int sample = 0; sample < 2; ++sample) {
+        for (int query = 0; query < kQueries; ++query) {
+          const auto row = DropoutRow::of_query(dropout_key(1, sample, query), layer, head);
+          for (int key = 0; key <= query; ++key, ++all) {
+            dropped += row.bits(static_cast<std::uint32_t>(key)) < dropped_below(share);
+          }
+        }
+      }
+      INFO(share << " of layer " << layer << ", head " << head);
+      const auto n = static_cast<double>(all);
+      CHECK(std::abs(static_cast<double>(dropped) - share * n) <=
+            5 * std::sqrt(n * share * (1 - share)));
+    }
+  }
+}
+
+TEST_CASE("heads drop independently of each other, of other layers, queries and places", "[core]") {
+  constexpr std::uint32_t kKeys = 100'000;
+  const auto row = DropoutRow::of_query(dropout_key(1, 2, 3), 4, 1);
+  const DropoutRow others[] = {DropoutRow::of_query(dropout_key(1, 2, 3), 4, 0),
+                               DropoutRow::of_query(dropout_key(1, 2, 3), 4, 2),
+                               DropoutRow::of_query(dropout_key(1, 2, 3), 5, 1),
+                               DropoutRow::of_query(dropout_key(1, 2, 4), 4, 1),
+                               DropoutRow(dropout_key(1, 2, 3), 4, 1)};
+  for (const DropoutRow& other : others) {
+    int same = 0;
+    for (std::uint32_t key = 0; key < kKeys; ++key) {
+      same += (row.bits(key) < dropped_below(0.5)) == (other.bits(key) < dropped_below(0.5));
+    }
+    CHECK(std::abs(same - 50'000) < 5 * 158);  // σ is 158
+  }
+}
+
 }  // namespace lockstep

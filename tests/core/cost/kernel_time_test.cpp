@@ -162,8 +162,12 @@ TEST_CASE("unfused attention moves every score between its kernels", "[core][cos
   FrameworkSpec f = with(AttentionKernel::Unfused);
   CHECK(kernel_time(attention(1024, 64), memory(), f).v == Approx(scores * 8 / 1e12));
   CHECK(kernel_time(attention(1024, 64, true), memory(), f).v == Approx(scores * 14 / 1e12));
-  f.attention_dropout = true;  // reads and writes, and a byte of mask
+  Kernel drops = attention(1024, 64);  // reads and writes, and a byte of mask
+  drops.scalars[0] = 0.1;
+  CHECK(kernel_time(drops, memory(), f).v == Approx(scores * 13 / 1e12));
+  f.attention_dropout = true;  // without the training's, or beside it
   CHECK(kernel_time(attention(1024, 64), memory(), f).v == Approx(scores * 13 / 1e12));
+  CHECK(kernel_time(drops, memory(), f).v == Approx(scores * 13 / 1e12));
   f.fused_softmax = false;  // so does the mask of later tokens
   CHECK(kernel_time(attention(1024, 64), memory(), f).v == Approx(scores * 18 / 1e12));
 }

@@ -235,6 +235,17 @@ TEST_CASE("Muon has its own words at Megatron-LM and DeepSpeed, and none at torc
   }));
 }
 
+TEST_CASE("Megatron-LM has the dropout of probabilities, torchtitan has none", "[core][handover]") {
+  const Scenario s = scenario(k70b, {"training.attention_dropout=0.125"});
+  const Handover megatron = of("megatron", s);
+  CHECK(has_line(megatron.text, "--attention-dropout 0.125"));
+  CHECK(megatron.unsaid.empty());
+  const std::vector<std::string> unsaid = of("torchtitan", s).unsaid;
+  CHECK(std::any_of(unsaid.begin(), unsaid.end(), [](const std::string& line) {
+    return line.find("training.attention_dropout") != std::string::npos;
+  }));
+}
+
 TEST_CASE("every shipped scenario of a transformer is handed over to all three",
           "[core][handover]") {
   const auto folder = shipped_scenarios();

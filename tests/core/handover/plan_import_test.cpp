@@ -132,6 +132,25 @@ TEST_CASE("Megatron-LM's experts decide how many GPUs there must be, and share t
   CHECK(biased.model.router_bias_update_rate == 1e-4);
 }
 
+TEST_CASE("Megatron-LM's dropouts are taken, which are a tenth unless given", "[core][handover]") {
+  const std::string script = R"(--num-layers 2 --hidden-size 64 --num-attention-heads 4
+--seq-length 32 --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1
+--global-batch-size 8 )";
+  const auto training = [&](const std::string& more) {
+    return parsed(imported(Trainer::Megatron, script + more).text).training;
+  };
+  const TrainingSpec unsaid = training("");
+  CHECK(unsaid.residual_dropout == 0.1);
+  CHECK(unsaid.embedding_dropout == 0.1);
+  CHECK(unsaid.attention_dropout == 0.1);
+  const TrainingSpec said = training("--hidden-dropout 0.25 --attention-dropout 0.5");
+  CHECK(said.residual_dropout == 0.25);
+  CHECK(said.embedding_dropout == 0.25);
+  CHECK(said.attention_dropout == 0.5);
+  CHECK(training("--hidden-dropout 0").attention_dropout == 0.1);
+  CHECK(training("--attention-dropout 0.0").attention_dropout == 0);
+}
+
 TEST_CASE("Megatron-LM's latent attention and lists of blocks with experts are read",
           "[core][handover]") {
   const std::string script = R"(--num-layers 8 --hidden-size 64 --num-attention-heads 4
@@ -415,10 +434,11 @@ TEST_CASE("zeros and numbers out of range are refused by name, not computed with
             "\"train_micro_batch_size_per_gpu\": " +
                 v + "}");
   }
-  CHECK(imported(Trainer::Megatron,
-                 "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
-                 "--make-vocab-size-divisible-by 0")
-            .lost.size() > 0);
+  CHECK(mentions(imported(Trainer::Megatron,
+                          "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+                          "--make-vocab-size-divisible-by 0")
+                     .assumed,
+                 "multiple of 1"));
 }
 
 TEST_CASE("a trainer's file is recognized, and a scenario is not taken for one",

@@ -1,5 +1,7 @@
 // Tests what lowered programs are given: every token of a step is read once, in whatever layout.
+#include <array>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "tests/core/lower/fixtures.hpp"
@@ -117,6 +119,77 @@ TEST_CASE("positions are those of a rank's own rows, shared between tp ranks wit
             filled(program, TableKind::Positions, rank, static_cast<std::int64_t>(rows.size()));
         CHECK(given == rows);
       }
+    }
+  }
+}
+
+/// What the table of that kind lists for `rank`; 0, 1, … up to `otherwise` without a table.
+std::vector<std::int32_t> listed(const Program& program, TableKind kind, Rank rank,
+                                 std::int64_t otherwise) {
+  const IndexTable* const table = program.input.table(kind);
+  if (table != nullptr) {
+    const auto at = static_cast<std::size_t>(position_over(program.mesh, table->dims, rank));
+    return filled(program, kind, rank, table->lists[at].size());
+  }
+  std::vector<std::int32_t> all(static_cast<std::size_t>(otherwise));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+TEST_CASE("each rank draws the fate of probabilities of its own, by their heads and positions",
+          "[core][lower]") {
+  constexpr int kTokens = 24;
+  using Method = ContextParallelMethod;
+  struct Division {
+    Method method;
+    int cp, sharers, tp;
+    std::int64_t kv_heads;
+  };
+  for (const Division& d : {Division{Method::Ulysses, 1, 1, 1, 4},
+                            {Method::Ulysses, 1, 1, 4, 2},
+                            {Method::Ulysses, 2, 1, 1, 4},
+                            {Method::Ulysses, 2, 1, 2, 8},
+                            {Method::AllGather, 3, 1, 2, 2},
+                            {Method::AllGather, 4, 2, 2, 8},
+                            {Method::Ring, 3, 1, 1, 1},
+                            {Method::Ring, 2, 1, 4, 1},
+                            {Method::Ring, 6, 2, 2, 4}}) {
+    INFO("cp " << d.cp << ", " << d.sharers << " by heads, tp " << d.tp);
+    Scenario s = tiny_scenario(Architecture::Llama, {}, 2);
+    s.model.heads = 8;
+    s.model.kv_heads = d.kv_heads;
+    s.training.seq_len = kTokens;
+    s.training.attention_dropout = 0.25;
+    s.strategy.context_parallel_method = d.method;
+    s.strategy.context_parallel_degree = d.cp;
+    s.strategy.context_parallel_ulysses_degree = d.sharers;
+    s.strategy.tensor_parallel_degree = d.tp;
+    const Program program = lowered(s);
+    std::map<std::array<std::int32_t, 3>, int> drawn;  // by head, query and key
+    for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+      const auto heads = listed(program, TableKind::Heads, rank, s.model.heads);
+      const auto queries = listed(program, TableKind::Queries, rank, kTokens);
+      std::vector<std::int32_t> keys;
+      const auto starts = listed(program, TableKind::Starts, rank, 0);
+      const std::size_t half = queries.size() / 2;
+      for (std::size_t i = 0; i < starts.size(); ++i) {
+        const bool own = d.method == Method::Ring ? i % 4 < 2 : i < 2;  // of queries, not of keys
+        for (std::size_t t = 0; t < half; ++t) {
+          const auto position = starts[i] + static_cast<std::int32_t>(t);
+          if (own) CHECK(queries[i % 2 * half + t] == position);
+          if (!own) keys.push_back(position);
+        }
+      }
+      if (starts.empty()) keys = listed(program, TableKind::Starts, rank, kTokens);
+      for (const std::int32_t head : heads) {
+        for (const std::int32_t query : queries) {
+          for (const std::int32_t key : keys) ++drawn[{head, query, key}];
+        }
+      }
+    }
+    CHECK(drawn.size() == 8U * kTokens * kTokens);
+    for (const auto& [place, times] : drawn) {
+      if (times != 1) FAIL_CHECK("head " << place[0] << ": " << times << " times");
     }
   }
 }

@@ -232,12 +232,16 @@ TEST_CASE("a key of a Hugging Face config that changes numbers is used or named"
                       "c.json");
   REQUIRE(read);
   CHECK(read->warnings ==
-        std::vector<std::string>{"c.json: attn_pdrop = 0.1 is not applied: attention's "
-                                 "probabilities have no dropout here",
-                                 "c.json: embd_pdrop = 0.2 is not applied: give "
-                                 "training.embedding_dropout = 0.2 to train with it",
-                                 "c.json: 'swish_gain' is not used, and may change what the model "
+        std::vector<std::string>{"c.json: 'swish_gain' is not used, and may change what the model "
                                  "computes"});
+  CHECK(read->dropouts ==
+        std::map<std::string, std::string>{
+            {"attention_dropout",
+             "c.json: attn_pdrop = 0.1 is not applied: give training.attention_dropout = 0.1 to "
+             "train with it"},
+            {"embedding_dropout",
+             "c.json: embd_pdrop = 0.2 is not applied: give training.embedding_dropout = 0.2 to "
+             "train with it"}});
   const auto refused = [&](const std::string& more) {
     const auto other = parse_hf_config("{" + gpt2 + ", " + more + "}", "c.json");
     return other ? std::string() : other.error().message;
@@ -294,8 +298,11 @@ TEST_CASE("Qwen3, its mixture and Phi-3 are Llamas with what their keys say", "[
   REQUIRE(phi3);
   CHECK(phi3->model.fused_names);
   CHECK(phi3->model.head_dim == 16);
-  REQUIRE(phi3->warnings.size() == 1);
-  CHECK(phi3->warnings[0].find("resid_pdrop = 0.1 is not applied") != std::string::npos);
+  CHECK(phi3->warnings.empty());
+  REQUIRE(phi3->dropouts.size() == 1);
+  CHECK(phi3->dropouts.at("residual_dropout") ==
+        "c.json: resid_pdrop = 0.1 is not applied: give training.residual_dropout = 0.1 to train "
+        "with it");
   const auto partial = parse_hf_config(
       "{\"model_type\": \"phi3\", " + sizes + R"(, "partial_rotary_factor": 0.75})", "c.json");
   REQUIRE(partial.ok());

@@ -219,7 +219,7 @@ TEST_CASE("files that a scenario names are found from its folder", "[core][scena
   };
   write("config.json", R"({"model_type": "mistral", "hidden_size": 64, "intermediate_size": 160,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "vocab_size": 256, "sliding_window": 256})");
+    "vocab_size": 256, "sliding_window": 256, "attention_dropout": 0.1})");
   ClusterSpec cluster = parse_one(kTiny + "[cluster]\npreset = \"h200\"\n").cluster;
   cluster.name = "measured";
   cluster.device.launch_overhead.v = 1.25e-6;
@@ -237,6 +237,13 @@ TEST_CASE("files that a scenario names are found from its folder", "[core][scena
   CHECK(s.cluster.nodes == 3);
   cluster.nodes = 3;
   CHECK(s.cluster == cluster);
+  // Of a dropout there is a warning, unless the scenario says whether to train with it.
+  REQUIRE(loaded.warnings.size() == 1);
+  CHECK(to_string(loaded.warnings[0]).find("give training.attention_dropout = 0.1") !=
+        std::string::npos);
+  for (const char* said : {"training.attention_dropout=0.1", "training.attention_dropout=0.0"}) {
+    CHECK(load_scenario(path, {said}).warnings.empty());
+  }
 
   const LoadedScenario longer = load_scenario(path, {"training.seq_len=512"});
   REQUIRE(longer.errors.size() == 1);

@@ -1,3 +1,6 @@
+#include <functional>
+
+#include "core/base/dropout.hpp"
 #include "tests/backends/cpu/kernels/kernel_case.hpp"
 
 namespace lockstep::cpu::test {
@@ -16,9 +19,14 @@ struct Shape {
   }
 };
 
+/// What the probability of head h of a query i for a key j of a sequence b is multiplied by.
+using Factor = std::function<double(std::size_t b, std::size_t h, std::size_t i, std::size_t j)>;
+double nothing_dropped(std::size_t, std::size_t, std::size_t, std::size_t) { return 1; }
+
 /// Attention by its definition: softmax over all keys up to the query, one score at a time, in
 /// float64. Returns o, lse and, if the gradient of the output is given, dqkv.
-std::vector<Values> reference(const Shape& s, const Values& qkv, const Values& d_out) {
+std::vector<Values> reference(const Shape& s, const Values& qkv, const Values& d_out,
+                              const Factor& factor = nothing_dropped) {
   Values o(s.out(), 0), lse(s.lse(), 0), dqkv(s.qkv(), 0);
   const double scale = 1 / std::sqrt(static_cast<double>(s.dim));
   for (std::size_t b = 0; b < s.batch; ++b) {
@@ -41,10 +49,11 @@ std::vector<Values> reference(const Shape& s, const Values& qkv, const Values& d
         for (std::size_t j = 0; j <= i; ++j) {
           p[j] /= sum;
           const std::size_t v = at(s.heads + s.kv_heads + kv, j);
+          const double f = factor(b, h, i, j);
           for (std::size_t d = 0; d < s.dim; ++d) {
-            o[out + d] += p[j] * qkv[v + d];
-            dp[j] += d_out[out + d] * qkv[v + d];
-            dqkv[v + d] += p[j] * d_out[out + d];
+            o[out + d] += f * p[j] * qkv[v + d];
+            dp[j] += f * d_out[out + d] * qkv[v + d];
+            dqkv[v + d] += f * p[j] * d_out[out + d];
           }
           delta += p[j] * dp[j];
         }
@@ -271,6 +280,107 @@ TEST_CASE("attention of a rank's tokens to gathered keys equals that of whole se
                      forward.in[1], forward.in[2]};
       backward.out = {{s.own().qkv(), -1, Values(s.own().qkv(), 0)}, {forward.in[1].values.size()}};
       check_case(backward, {s.queries(rank, expected[2], 0), s.keys(expected[2])}, 4e-6, 2e-14);
+    }
+  }
+}
+
+/// The dropout of a third of the probabilities in layer 3: of all queries but every fifth, in heads
+/// that are counted backwards from 40.
+struct Dropout {
+  static constexpr double kShare = 1.0 / 3;
+  std::size_t heads;
+  std::int32_t key(std::size_t b, std::size_t i) const {
+    return i % 5 == 4 ? kNothingDropped
+                      : dropout_key(9, static_cast<std::int64_t>(b), static_cast<std::int64_t>(i));
+  }
+  Factor factor() const {
+    return [*this](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
+      if (key(b, i) < 0) return 1.0;
+      const auto row = DropoutRow::of_query(key(b, i), 3, 40 - static_cast<int>(h));
+      return row.bits(static_cast<std::uint32_t>(j)) < dropped_below(kShare) ? 0 : 1 / (1 - kShare);
+    };
+  }
+  /// The operand, given the positions of the queries.
+  Values operand(std::size_t batch, const std::vector<std::size_t>& positions) const {
+    Values values;
+    for (std::size_t h = 0; h < heads; ++h) values.push_back(40 - static_cast<double>(h));
+    for (std::size_t b = 0; b < batch; ++b) {
+      for (const std::size_t i : positions) values.push_back(key(b, i));
+    }
+    return values;
+  }
+  void add(KernelCase& c, const Values& operand) const {
+    c.in.resize(c.kind == KernelKind::AttentionForward ? 4 : 7);
+    c.in.push_back({operand});
+    c.scalars = {kShare};
+    c.context.layer = 3;
+  }
+};
+
+std::vector<std::size_t> up_to(std::size_t n) {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < n; ++i) all.push_back(i);
+  return all;
+}
+
+TEST_CASE("attention drops the probabilities that keys and heads say, and so do its gradients",
+          "[backends][cpu]") {
+  for (const Shape& s : kShapes) {
+    INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.dim);
+    const Dropout dropout{s.heads};
+    const Values qkv = random_values(s.qkv(), 11, 2.0), d_out = random_values(s.out(), 12);
+    const auto expected = reference(s, qkv, d_out, dropout.factor());
+    const Values operand = dropout.operand(s.batch, up_to(s.seq));
+    KernelCase forward = forward_case(s, qkv);
+    dropout.add(forward, operand);
+    check_case(forward, {expected[0], expected[1]}, 2e-6, 1e-14);
+    KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
+    dropout.add(backward, operand);
+    check_case(backward, {expected[2]}, 4e-6, 2e-14);
+  }
+}
+
+TEST_CASE("with dropout, attention's gradient equals the finite difference of its forward",
+          "[backends][cpu]") {
+  const Shape s{2, 70, 4, 2, 6};
+  const Dropout dropout{s.heads};
+  const Values operand = dropout.operand(s.batch, up_to(s.seq));
+  const Values qkv = random_values(s.qkv(), 21), g = random_values(s.out(), 22);
+  KernelCase forward = forward_case(s, qkv);
+  dropout.add(forward, operand);
+  const auto saved = run(forward);
+  KernelCase backward = backward_case(s, qkv, saved[0], saved[1], g);
+  dropout.add(backward, operand);
+  const Values gradient = run(backward)[0];
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    const Values direction = random_values(s.qkv(), 30 + seed);
+    CHECK(slope(forward, 0, direction, g) == Approx(dot(gradient, direction)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("with dropout, too, a rank's attention to gathered keys equals that of whole sequences",
+          "[backends][cpu]") {
+  for (const Slices& s :
+       {Slices{{2, 12, 2, 1, 5}, 3}, Slices{{1, 160, 4, 2, 33}, 2}, Slices{{2, 400, 1, 1, 7}, 5}}) {
+    const Shape& w = s.whole;
+    const std::size_t width = w.heads * w.dim;
+    const Dropout dropout{w.heads};
+    const Values qkv = random_values(w.qkv(), 11, 2.0);
+    const auto expected = reference(w, qkv, Values(w.out(), 0), dropout.factor());
+    for (std::size_t rank = 0; rank < s.parts; ++rank) {
+      INFO(w.seq << " tokens, rank " << rank << " of " << s.parts);
+      std::vector<std::size_t> positions;
+      for (std::size_t i = 0; i < s.own().seq; ++i) positions.push_back(s.position(rank, i));
+      Values lse;
+      for (std::size_t bh = 0; bh < w.batch * w.heads; ++bh) {
+        for (const std::size_t i : positions) lse.push_back(expected[1][bh * w.seq + i]);
+      }
+      KernelCase forward{KernelKind::AttentionForward};
+      forward.dims = s.dims();
+      forward.in = {{s.queries(rank, qkv, 99.0)}, {s.keys(qkv)}, {s.starts(rank)}};
+      forward.out = {{s.own().out()}, {s.own().lse()}};
+      dropout.add(forward, dropout.operand(w.batch, positions));
+      check_case(forward, {s.of(rank, expected[0], width, 0, width), lse}, 2e-6, 1e-14);
     }
   }
 }

@@ -228,11 +228,17 @@ TEST_CASE("the graphs of convolutions compute them, with what is added", "[cuda]
 TEST_CASE("what cuDNN is not given has no graph", "[cuda][cudnn]") {
   const auto none = [](const Kernel& kernel) { return !graph_of(kernel); };
   using K = KernelKind;
-  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 12})));             // not a multiple of 8
-  CHECK(none(attention(K::AttentionBackward, {1, 8, 4, 4, 264})));           // too long
-  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 64, 2})));          // keys of other ranks
-  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 64, 0, 1})));       // not causal
-  CHECK(none(attention(K::AttentionBackward, {1, 8, 4, 4, 64, 0, 1})));      // likewise
+  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 12})));         // not a multiple of 8
+  CHECK(none(attention(K::AttentionBackward, {1, 8, 4, 4, 264})));       // too long
+  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 64, 2})));      // keys of other ranks
+  CHECK(none(attention(K::AttentionForward, {1, 8, 4, 4, 64, 0, 1})));   // not causal
+  CHECK(none(attention(K::AttentionBackward, {1, 8, 4, 4, 64, 0, 1})));  // likewise
+  for (const K kind : {K::AttentionForward, K::AttentionBackward}) {
+    Kernel drops = attention(kind, {1, 8, 4, 4, 64});
+    CHECK_FALSE(none(drops));
+    drops.scalars[0] = 0.1;
+    CHECK(none(drops));
+  }
   CHECK(none(convolution(K::Conv2dForward, {1, 8, 9, 4, 4, 4, 4}, false)));  // beyond the image
   Kernel single = attention(K::AttentionForward, {1, 8, 4, 4, 64});
   single.dtype = DType::F32;

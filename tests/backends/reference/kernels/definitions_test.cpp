@@ -489,4 +489,73 @@ TEST_CASE("latent attention's keys share what is rotated, and values stand behin
   for (std::size_t i = 0; i < 3; ++i) check_input(join, i, dy, d[i]);
 }
 
+TEST_CASE("attention drops the probabilities that its queries' keys and its heads' numbers say",
+          "[backends][reference]") {
+  // Three tokens, one head of one element, which is the sixth of the model: values are 1, 10, 100,
+  // and all scores are equal, so that the last query has probabilities of a third.
+  const StepContext context{.layer = 2};
+  const std::int32_t key = 4321;
+  const Values qkv = {0, 0, 1, 0, 0, 10, 0, 0, 100};
+  const auto with = [&](std::int32_t last) {
+    const Values dropout = {5, double{kNothingDropped}, double{kNothingDropped},
+                            static_cast<double>(last)};
+    return run({K::AttentionForward,
+                {1, 3, 1, 1, 1},
+                {qkv, {}, {}, {}, dropout},
+                {0.5},
+                {},
+                false,
+                context});
+  };
+  double expected = 0;
+  const auto row = DropoutRow::of_query(key, 2, 5);
+  for (std::uint32_t j = 0; j < 3; ++j) {
+    if (row.bits(j) >= dropped_below(0.5)) expected += 2 * qkv[3 * j + 2] / 3;
+  }
+  CHECK(with(key)[0][2] == Approx(expected).epsilon(1e-14));
+  CHECK(with(key)[0][1] == Approx(5.5).epsilon(1e-14));
+  CHECK(with(kNothingDropped)[0][2] == Approx(37).epsilon(1e-14));
+  CHECK(with(key)[1] == with(kNothingDropped)[1]);  // the softmax is that of all scores
+  // Gradients, with the keys of all ranks as well, and in turns: what is dropped stays the same.
+  Values dropout = {3, 0, 7, 1};
+  for (int row_of = 0; row_of < 12; ++row_of) {
+    dropout.push_back(row_of % 5 == 4 ? kNothingDropped : dropout_key(1, row_of / 6, row_of % 6));
+  }
+  const Values dy = random(2 * 6 * 4 * 3), qkv_own = random(2 * 6 * 8 * 3, 2);
+  const Call own{K::AttentionForward,
+                 {2, 6, 4, 2, 3},
+                 {qkv_own, {}, {}, {}, dropout},
+                 {0.4},
+                 {},
+                 false,
+                 context};
+  const auto kept = run(own);
+  check_input(own, 0, dy,
+              run({K::AttentionBackward,
+                   own.dims,
+                   {qkv_own, kept[0], kept[1], dy, {}, {}, {}, dropout},
+                   {0.4},
+                   {},
+                   false,
+                   context})[0]);
+  const Values keys = random(2 * 2 * 6 * 4 * 3, 2), starts = {3, 6, 0, 9, 3, 6};
+  const Call all{K::AttentionForward,
+                 {2, 6, 4, 2, 3, 2},
+                 {qkv_own, keys, starts, {}, dropout},
+                 {0.4},
+                 {},
+                 false,
+                 context};
+  const auto saved = run(all);
+  const auto back = run({K::AttentionBackward,
+                         all.dims,
+                         {qkv_own, saved[0], saved[1], dy, keys, starts, {}, dropout},
+                         {0.4},
+                         {},
+                         false,
+                         context});
+  check_input(all, 0, dy, back[0]);
+  check_input(all, 1, dy, back[1]);
+}
+
 }  // namespace lockstep::reference

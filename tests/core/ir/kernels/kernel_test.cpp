@@ -15,6 +15,14 @@ namespace {
 Kernel make(KernelKind kind, std::array<std::int64_t, kMaxDims> dims, DType dtype = DType::F32) {
   return test::make_kernel(kind, dims, dtype);
 }
+/// With what dropout draws from, too.
+Kernel make_whole(KernelKind kind, std::array<std::int64_t, kMaxDims> dims) {
+  Kernel kernel = make(kind, dims);
+  for (Operand& operand : kernel.in) {
+    if (!operand.present()) operand = {20, DType::I32, 0};
+  }
+  return kernel;
+}
 
 }  // namespace
 
@@ -35,7 +43,7 @@ TEST_CASE("every operand of every row has a name of its own and elements", "[cor
     const KernelRow& row = info(static_cast<KernelKind>(k));
     INFO(row.name);
     CHECK(row.kind == static_cast<KernelKind>(k));
-    const Kernel kernel = make(row.kind, {3, 3, 3, 3, 3, 3, 3});
+    const Kernel kernel = make_whole(row.kind, {3, 3, 3, 3, 3, 3, 3});
     const auto check = [&](const std::vector<OperandRow>& operands, auto elements) {
       std::set<std::string_view> names;
       for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -60,7 +68,7 @@ TEST_CASE("every operand of every row has a name of its own and elements", "[cor
 TEST_CASE("a kernel without an optional operand moves fewer bytes", "[core][ir]") {
   for (int k = 0; k < kNumKernelKinds; ++k) {
     const KernelRow& row = info(static_cast<KernelKind>(k));
-    const Kernel whole = make(row.kind, {4, 4, 4, 4, 4, 4, 4});
+    const Kernel whole = make_whole(row.kind, {4, 4, 4, 4, 4, 4, 4});
     const auto check = [&](const std::vector<OperandRow>& operands,
                            std::vector<Operand> Kernel::*side) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -169,6 +177,25 @@ TEST_CASE("attention to gathered keys counts what a rank of a balanced sequence 
   const Kernel backward = make(KernelKind::AttentionBackward, {2, 4, 6, 3, 8, 2});
   CHECK(work(backward) ==
         Work{Flops{10. * 8 * 18 * 2 * 6}, Bytes{(q + q + lse + q + kv + starts + q + kv) * 4}});
+}
+
+TEST_CASE("attention that drops probabilities reads a number of each head and a key of each query",
+          "[core][ir]") {
+  for (const auto& [kind, of_score] : {std::pair(KernelKind::AttentionForward, 2.),
+                                       std::pair(KernelKind::AttentionBackward, 4.)}) {
+    const Kernel whole = make(kind, {2, 4, 6, 3, 8});
+    Kernel drops = make_whole(kind, {2, 4, 6, 3, 8});
+    CHECK(info(kind).fault(drops) != "");  // what it draws from is not asked for
+    drops.scalars[0] = 0.1;
+    CHECK(info(kind).fault(drops) == "");
+    CHECK(input_elements(drops, drops.in.size() - 1) == 6 + 2 * 4);
+    CHECK(work(drops).bytes.v - work(whole).bytes.v == 4 * (6 + 2 * 4));
+    CHECK(work(drops).flops.v - work(whole).flops.v == of_score * 10 * 2 * 6);
+    drops.in.back() = {};
+    CHECK(info(kind).fault(drops) != "");
+    drops.scalars[0] = 1;
+    CHECK(info(kind).fault(drops) != "");
+  }
 }
 
 TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
