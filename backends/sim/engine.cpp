@@ -54,7 +54,7 @@ class Engine {
       }
     }
     if (Result<void> ran = run(); !ran) return ran;
-    left.insert(left.end(), heap_.events().begin(), heap_.events().end());
+    for (std::size_t i = 0; i < heap_.size(); ++i) left.push_back(heap_[i]);
     left.insert(left.end(), arrived_.begin(), arrived_.end());
     heap_.clear();
     return {};
@@ -104,10 +104,10 @@ class Engine {
       const SimEvent event = heap_.pop();
       if (cells_.size() >= kManyCells) prefetch_next();
       if (event.time < now_ || event.time > kEndOfTime) return too_long();
-      const std::uint32_t c = event.key >> 1;
-      if (event.key & 1u) {
+      const std::uint32_t c = event.key() >> 1;
+      if (event.key() & 1u) {
         now_ = event.time;
-        switch (static_cast<Awaited>(event.version)) {
+        switch (static_cast<Awaited>(event.version())) {
           case Awaited::Message:
             arrive(c);
             break;
@@ -118,7 +118,7 @@ class Engine {
             start_copy(c);
             break;
         }
-      } else if (!state_.fluid || event.version == state_.activities[c].version) {
+      } else if (!state_.fluid || event.version() == state_.activities[c].version) {
         now_ = event.time;
         complete(c);
       }
@@ -128,11 +128,11 @@ class Engine {
   /// Of many ranks, an event's state lies in memory that no cache holds: it is asked for while the
   /// events before it are worked on.
   void prefetch_next() const {
-    const std::vector<SimEvent>& events = heap_.events();
-    for (std::size_t i = 0; i < std::min<std::size_t>(events.size(), 5); ++i) {
-      const std::uint32_t c = events[i].key >> 1;
+    for (std::size_t i = 0; i < std::min<std::size_t>(heap_.size(), 5); ++i) {
+      const std::uint32_t c = heap_[i].key() >> 1;
       __builtin_prefetch(&cells_[c]);
       __builtin_prefetch(&ranks_[c / kNumStreams]);
+      __builtin_prefetch(ranks_[c / kNumStreams].waits_for);
       if (state_.fluid) __builtin_prefetch(&state_.activities[c]);
     }
   }
@@ -149,6 +149,7 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const Op& op = state_.front_op(cell);
+    cell.kind = op.kind;
     // How far its stream has come tells whether an op has ended. Of many ranks, the times of all
     // ops lie in memory that no cache holds.
     for (const OpId dependency : r.role->after_of(op)) {
@@ -216,6 +217,22 @@ class Engine {
     return plan_.instance_of[cell.rank * program_.groups.size() + to_size(op.group())];
   }
 
+  /// Of many ranks, the state of those that meet lies in memory that no cache holds, and the cells
+  /// lead from one to the next. So all of it is asked for at once.
+  void prefetch_members(std::uint32_t c) const {
+    const Cell& cell = cells_[c];
+    if (cells_.size() < kManyCells || !is_collective(cell.kind)) return;
+    const std::uint32_t stream = state_.stream_of(c);
+    for (const std::uint32_t rank :
+         plan_.instances[instance_of(cell, state_.front_op(cell))].ranks) {
+      __builtin_prefetch(&cells_[rank * kNumStreams + stream], 1);
+      __builtin_prefetch(&ranks_[rank], 1);
+      __builtin_prefetch(ranks_[rank].waits_for, 1);
+      __builtin_prefetch(&cells_[rank * kNumStreams], 1);  // its next call waits
+      if (state_.fluid) __builtin_prefetch(&state_.activities[rank * kNumStreams], 1);
+    }
+  }
+
   void join_meeting(std::uint32_t c) {
     Cell& cell = cells_[c];
     const Op& op = state_.front_op(cell);
@@ -230,10 +247,11 @@ class Engine {
     if (++meeting->arrivals < plan_.instances[instance].arrivals) return;
     *meeting = open.back();
     open.pop_back();
+    prefetch_members(c);
     // Threads wait before it, for the last that arrives, and for the last that leaves.
     const SimRank& r = ranks_[cell.rank];
     start(c, 3 * plan_.hand_over +
-                 durations_.of_collective(*r.role, *r.plan, op, cell.order[cell.front], instance));
+                 durations_.of_collective(*r.plan, op, cell.order[cell.front], instance));
   }
 
   /// A message starts when the other end of it is at the front of the peer's opposite stream.
@@ -246,7 +264,7 @@ class Engine {
         peer_rank * kNumStreams + (sends ? state_.stream_of(c) + 1 : state_.stream_of(c) - 1);
     Cell& peer = cells_[other];
     cell.state = Cell::Waiting;
-    if (peer.state != Cell::Waiting || !is_p2p(state_.front_op(peer).kind)) return;
+    if (peer.state != Cell::Waiting || !is_p2p(peer.kind)) return;
     const std::uint32_t back =
         plan_.peer_of[peer_rank * num_pp_ + to_size(state_.front_op(peer).peer())];
     if (back != cell.rank) return;
@@ -281,12 +299,12 @@ class Engine {
   }
 
   void complete(std::uint32_t leader) {
+    prefetch_members(leader);
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
       cells_[c].state = Cell::Blocked;
     }
     if (state_.fluid) rates_.end(leader, now_);
-    const OpKind kind = state_.front_op(leader).kind;
-    if (kind == OpKind::Send) {
+    if (cells_[leader].kind == OpKind::Send) {
       const std::int64_t latency = message_time(cells_[leader]).latency;
       const std::uint32_t receiver = std::exchange(cells_[leader].next, kNone);
       finish(leader);

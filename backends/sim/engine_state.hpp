@@ -36,6 +36,7 @@ struct alignas(kCacheLine) Cell {
   std::uint32_t leader = kNone;  // when active: the cell that owns the activity's event
   enum State : std::uint8_t { Blocked, Waiting, Active } state = Blocked;
   bool waited = false;            // the op at the front had to wait for another stream's
+  OpKind kind = OpKind::Call;     // of the op at the front, once it has been looked at
   std::int64_t active = 0;        // since when the op at the front is active
   std::int64_t last_end = 0;      // of the last op that has ended; 0 if none has
   std::int64_t last_arrival = 0;  // receives only: when the newest message under way arrives

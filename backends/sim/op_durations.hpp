@@ -41,10 +41,10 @@ class OpDurations {
     return to_sim_time(time).count();
   }
 
-  std::int64_t of_collective(const Role& role, const RolePlan& role_plan, const Op& op,
-                             std::uint32_t id, std::uint32_t instance) {
+  std::int64_t of_collective(const RolePlan& role_plan, const Op& op, std::uint32_t id,
+                             std::uint32_t instance) {
     if (what_if_.ideal_network) return 0;
-    const Bytes full = payload_bytes(program_, role, op);
+    const Bytes full = role_plan.payload[id];
     const auto& alone = role_plan.parameters;
     if (!alone.empty() && !alone[id].empty()) {
       return collectives_.one_by_one(instance, op.kind, alone[id]);

@@ -48,7 +48,10 @@ Result<RolePlan> plan_role(const Program& program, const Role& role) {
   }
   std::partial_sum(count, count + kNumStreams, plan.begin + 1);
   plan.order.resize(role.ops.size());
-  if (collectives) plan.seq.resize(role.ops.size());
+  if (collectives) {
+    plan.seq.resize(role.ops.size());
+    plan.payload.resize(role.ops.size());
+  }
   std::uint32_t next[kNumStreams];
   std::copy(plan.begin, plan.begin + kNumStreams, next);
   IndexVector<GroupId, std::int32_t> next_seq(program.groups.size(), 0);
@@ -56,7 +59,10 @@ Result<RolePlan> plan_role(const Program& program, const Role& role) {
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
     plan.order[next[static_cast<int>(op.stream)]++] = static_cast<std::uint32_t>(i);
-    if (is_collective(op.kind)) plan.seq[i] = next_seq[op.group()]++;
+    if (is_collective(op.kind)) {
+      plan.seq[i] = next_seq[op.group()]++;
+      plan.payload[i] = payload_bytes(program, role, op);
+    }
     if (is_p2p(op.kind)) has_peer[op.peer()] = 1;
   }
   for (const GroupId g : next_seq.ids()) {
@@ -119,8 +125,8 @@ void plan_meetings(const Program& program, const ClusterSpec& cluster, Plan& pla
       if (inserted) {
         const GroupLinks links = group_links(cluster, ranks);
         plan.instances.push_back({static_cast<std::uint32_t>(simulated.size()),
-                                  static_cast<int>(ranks.size()), links,
-                                  ports_of(links, simulated)});
+                                  static_cast<int>(ranks.size()), links, ports_of(links, simulated),
+                                  simulated});
       }
       plan.instance_of[i * num_groups + to_size(g)] = it->second;
     }

@@ -21,6 +21,7 @@ struct RolePlan {
   std::vector<std::uint32_t> order;           // op ids, grouped by stream
   std::uint32_t begin[kNumStreams + 1] = {};  // where each stream begins in `order`
   std::vector<std::int32_t> seq;  // by op: its number among its group's collectives; may be empty
+  std::vector<Bytes> payload;     // by op: payload_bytes(); may be empty as `seq` may
   std::vector<GroupId> groups;    // those that collectives use, ascending
   std::vector<int> peers;         // pipeline coordinates of the other ends of messages, ascending
   std::vector<BesideProduct> beside;           // by op, or empty
@@ -33,7 +34,8 @@ struct GroupInstance {
   std::uint32_t arrivals = 0;  // how many members are simulated, and must arrive
   int size = 0;                // how many members there are
   GroupLinks links;
-  std::vector<Port> ports;  // of the simulated members, that its transfers use
+  std::vector<Port> ports;           // of the simulated members, that its transfers use
+  std::vector<std::uint32_t> ranks;  // the simulated members, ascending
 };
 
 struct Plan {

@@ -11,62 +11,68 @@ constexpr double kRounding = 1e-9;  // shares that differ by a smaller part coun
 
 }  // namespace
 
-std::vector<std::uint32_t> PortShares::add(std::uint32_t transfer, const std::vector<Port>& ports) {
+void PortShares::add(std::uint32_t transfer, std::span<const Port> ports, Changes& changes) {
+  changes.transfers.clear();
   share_[transfer] = 1;
-  ports_of_[transfer] = ports;
+  ports_of_[transfer].assign(ports.begin(), ports.end());
   bool company = false;
   for (const Port port : ports) {
     company |= transfers_at_[port].size() > 0;
     transfers_at_[port].add(transfer);
   }
-  return company ? fill_from(transfer) : std::vector<std::uint32_t>();
+  if (!company) return;
+  fill_from(transfer, changes);
+  changes.transfers.swap(changes.reached);
 }
 
-std::vector<std::uint32_t> PortShares::remove(std::uint32_t transfer) {
-  std::vector<std::uint32_t> others;
+void PortShares::remove(std::uint32_t transfer, Changes& changes) {
+  std::vector<std::uint32_t>&others = changes.others, &all = changes.transfers;
+  others.clear();
+  all.clear();
   for (const Port port : ports_of_[transfer]) {
     AtPort& at = transfers_at_[port];
     at.remove(transfer);
     others.insert(others.end(), at.begin(), at.end());
   }
   ports_of_[transfer].clear();
-  std::vector<std::uint32_t> all;
   for (const std::uint32_t other : others) {
     if (std::binary_search(all.begin(), all.end(), other)) continue;
-    const std::vector<std::uint32_t> changed = fill_from(other);
-    const auto middle = all.insert(all.end(), changed.begin(), changed.end());
+    fill_from(other, changes);
+    const auto middle = all.insert(all.end(), changes.reached.begin(), changes.reached.end());
     std::inplace_merge(all.begin(), middle, all.end());
   }
-  return all;
 }
 
-std::vector<std::uint32_t> PortShares::fill_from(std::uint32_t transfer) {
-  std::vector<Port> ports;
-  std::vector<std::uint32_t> changed;
+// The order in which ports are looked at has no effect: what is taken from a port in one round is
+// the same for each of its transfers.
+void PortShares::fill_from(std::uint32_t transfer, Changes& changes) {
+  std::vector<Port>& ports = changes.ports;
+  std::vector<std::uint32_t>&reached = changes.reached, &filled = changes.filled;
+  ports.clear();
+  reached.clear();
   const auto reach = [&](std::uint32_t t) {
     if (state_[t] == Reached) return;
     state_[t] = Reached;
-    changed.push_back(t);
+    reached.push_back(t);
   };
   reach(transfer);
   // Transfers that are reached are appended while the list is read.
-  for (std::size_t next = 0; next < changed.size(); ++next) {  // NOLINT(modernize-loop-convert)
-    for (const Port port : ports_of_[changed[next]]) {
+  for (std::size_t next = 0; next < reached.size(); ++next) {  // NOLINT(modernize-loop-convert)
+    for (const Port port : ports_of_[reached[next]]) {
       if (ports_[port].waiting > 0) continue;  // seen
       ports_[port] = {1, static_cast<int>(transfers_at_[port].size())};
       ports.push_back(port);
       for (const std::uint32_t other : transfers_at_[port]) reach(other);
     }
   }
-  std::sort(changed.begin(), changed.end());
-  std::sort(ports.begin(), ports.end());
-  for (std::size_t done = 0; done < changed.size();) {
+  std::sort(reached.begin(), reached.end());
+  for (std::size_t done = 0; done < reached.size();) {
     double least = std::numeric_limits<double>::infinity();
     for (const Port port : ports) {
       const Filling& f = ports_[port];
       if (f.waiting > 0) least = std::min(least, f.left / f.waiting);
     }
-    std::vector<std::uint32_t> filled;
+    filled.clear();
     for (const Port port : ports) {
       const Filling& f = ports_[port];
       if (f.waiting == 0 || f.left / f.waiting > least * (1 + kRounding)) continue;
@@ -84,7 +90,6 @@ std::vector<std::uint32_t> PortShares::fill_from(std::uint32_t transfer) {
     }
     done += filled.size();
   }
-  return changed;
 }
 
 }  // namespace lockstep::sim

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace lockstep::sim {
@@ -35,11 +36,22 @@ class PortShares {
         share_(num_transfers, 1.0),
         state_(num_transfers, Settled) {}
 
-  /// Adds a transfer that uses `ports`, of which there may be none. Returns the transfers, in
-  /// ascending order, whose share may have changed: none where no port has company.
-  std::vector<std::uint32_t> add(std::uint32_t transfer, const std::vector<Port>& ports);
-  /// Removes a transfer, and returns the others as add does.
-  std::vector<std::uint32_t> remove(std::uint32_t transfer);
+  /// What a change needs while it lasts, and leaves: a thread has its own, and uses it again.
+  class Changes {
+   public:
+    /// In ascending order, the transfers whose share may have changed.
+    std::vector<std::uint32_t> transfers;
+
+   private:
+    friend class PortShares;
+    std::vector<Port> ports;
+    std::vector<std::uint32_t> reached, filled, others;
+  };
+  /// Adds a transfer that uses `ports`, of which there may be none. Where no port has company,
+  /// nothing else changes.
+  void add(std::uint32_t transfer, std::span<const Port> ports, Changes& changes);
+  /// Removes a transfer. The changes do not name it.
+  void remove(std::uint32_t transfer, Changes& changes);
 
   double share(std::uint32_t transfer) const { return share_[transfer]; }
 
@@ -50,9 +62,9 @@ class PortShares {
     int waiting = 0;  // transfers without a share yet
   };
 
-  /// Computes the shares of `transfer` and of all that are connected with it anew, and lists these
-  /// transfers in changed_.
-  std::vector<std::uint32_t> fill_from(std::uint32_t transfer);
+  /// Computes the shares of `transfer` and of all that are connected with it anew, and leaves these
+  /// transfers in `changes.reached`, in ascending order.
+  void fill_from(std::uint32_t transfer, Changes& changes);
 
   /// The transfers at a port, in one line of the cache.
   class AtPort {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -49,26 +50,30 @@ class Rates {
     activities_[leader].rate = 0;
     ++activities_[leader].version;
     count(leader, -1);
-    if (plan_.shared_ports) retime_all(state_.shares.remove(leader));
-    if (state_.front_op(leader).kind == OpKind::Call && !plan_.crowded_devices) {
+    if (plan_.shared_ports) {
+      state_.shares.remove(leader, changes_);
+      retime_changed();
+    }
+    if (cells_[leader].kind == OpKind::Call && !plan_.crowded_devices) {
       const Activity& activity = activities_[leader];
       ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
     }
   }
 
  private:
-  /// Whether an op runs beside the device, so that neither slows the other. What the host computes
-  /// does, unless the device is its own host and ranks share it: then it counts like any
-  /// computation.
-  bool is_aside(const Op& op) const {
-    return is_copy(op.kind) || (op.stream == Stream::Host && !plan_.shared_devices);
+  /// Whether the op at the front of a cell runs beside the device, so that neither slows the other.
+  /// What the host computes does, unless the device is its own host and ranks share it: then it
+  /// counts like any computation.
+  bool is_aside(std::uint32_t c) const {
+    return is_copy(cells_[c].kind) ||
+           (state_.stream_of(c) == to_size(Stream::Host) && !plan_.shared_devices);
   }
 
   /// Adds `change` to the count of what runs on the ranks of `leader`'s activity, and computes the
   /// end of everything that it slows down or speeds up anew.
   void count(std::uint32_t leader, int change) {
-    const OpKind kind = state_.front_op(leader).kind;
-    if (is_aside(state_.front_op(leader))) return;
+    const OpKind kind = cells_[leader].kind;
+    if (is_aside(leader)) return;
     if (kind == OpKind::Call) {
       SimRank& r = ranks_[cells_[leader].rank];
       r.running_calls += change;
@@ -102,21 +107,23 @@ class Rates {
   }
 
   void use_ports(std::uint32_t leader) {
-    const Op& op = state_.front_op(leader);
-    if (!plan_.shared_ports || op.kind == OpKind::Call || is_copy(op.kind)) return;
+    const OpKind kind = cells_[leader].kind;
+    if (!plan_.shared_ports || kind == OpKind::Call || is_copy(kind)) return;
     const std::uint32_t from = cells_[leader].rank;
-    if (is_p2p(op.kind)) {
+    if (is_p2p(kind)) {
       const std::uint32_t to = cells_[cells_[leader].next].rank;
       const bool near = same_node(cluster_, ranks_[from].rank, ranks_[to].rank);
-      retime_all(state_.shares.add(leader, {port_of(from, near, true), port_of(to, near, false)}));
-      return;
+      const std::array<Port, 2> ports = {port_of(from, near, true), port_of(to, near, false)};
+      state_.shares.add(leader, ports, changes_);
+    } else {
+      const std::size_t place = from * num_groups_ + to_size(state_.front_op(leader).group());
+      state_.shares.add(leader, plan_.instances[plan_.instance_of[place]].ports, changes_);
     }
-    const std::size_t place = from * num_groups_ + to_size(op.group());
-    retime_all(state_.shares.add(leader, plan_.instances[plan_.instance_of[place]].ports));
+    retime_changed();
   }
 
-  void retime_all(const std::vector<std::uint32_t>& leaders) {
-    for (const std::uint32_t c : leaders) {
+  void retime_changed() {
+    for (const std::uint32_t c : changes_.transfers) {
       if (cells_[c].state == Cell::Active) retime(c);
     }
   }
@@ -124,7 +131,7 @@ class Rates {
   /// Notes that the front op of a cell is active, or is not any more.
   void mark_active(std::uint32_t c, bool active) {
     SimRank& r = ranks_[cells_[c].rank];
-    const OpKind kind = state_.front_op(c).kind;
+    const OpKind kind = cells_[c].kind;
     if (is_copy(kind)) return;
     std::uint32_t& streams = kind == OpKind::Call ? r.calling : r.transferring;
     const std::uint32_t bit = 1u << state_.stream_of(c);
@@ -138,9 +145,8 @@ class Rates {
   }
 
   double rate(std::uint32_t leader) const {
-    const OpKind kind = state_.front_op(leader).kind;
-    if (is_aside(state_.front_op(leader))) return 1;
-    if (kind == OpKind::Call) {
+    if (is_aside(leader)) return 1;
+    if (cells_[leader].kind == OpKind::Call) {
       const SimRank& r = ranks_[cells_[leader].rank];
       const double share = device_share(r.device);
       return r.running_transfers > 0 ? share / state_.overlap : share;
@@ -179,6 +185,7 @@ class Rates {
   std::vector<Cell>& cells_;
   std::vector<Activity>& activities_;
   EventHeap& heap_;
+  PortShares::Changes changes_;
   std::int64_t now_ = 0;
 };
 

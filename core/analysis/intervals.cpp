@@ -4,11 +4,35 @@
 
 namespace lockstep {
 
-IntervalSet union_of(std::vector<Interval> intervals) {
-  const auto earlier = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), earlier)) {
-    std::sort(intervals.begin(), intervals.end(), earlier);
+namespace {
+
+bool earlier(const Interval& a, const Interval& b) { return a.begin < b.begin; }
+
+/// Sorts intervals that come in a few stretches, each of which is sorted, as those of streams are:
+/// merges neighbouring stretches until one is left.
+void sort_by_begin(std::vector<Interval>& intervals) {
+  const auto end = intervals.end();
+  std::vector<std::vector<Interval>::iterator> cuts;
+  for (auto at = intervals.begin(); at != end;) {
+    cuts.push_back(at);
+    at = std::is_sorted_until(at, end, earlier);
   }
+  cuts.push_back(end);
+  while (cuts.size() > 2) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i + 1 < cuts.size(); i += 2) {
+      if (i + 2 < cuts.size()) std::inplace_merge(cuts[i], cuts[i + 1], cuts[i + 2], earlier);
+      cuts[kept++] = cuts[i];
+    }
+    cuts[kept++] = end;
+    cuts.resize(kept);
+  }
+}
+
+}  // namespace
+
+IntervalSet union_of(std::vector<Interval> intervals) {
+  sort_by_begin(intervals);
   IntervalSet result;
   for (const Interval& i : intervals) {
     if (i.end <= i.begin) continue;

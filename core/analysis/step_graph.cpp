@@ -125,6 +125,11 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
   if (compute != trace.streams.end()) {
     compute_stream_ = static_cast<int>(compute - trace.streams.begin());
   }
+  for (const TraceRole& role : trace.roles) {
+    auto& classes = class_of_op_.emplace_back();
+    classes.reserve(role.ops.size());
+    for (const TraceOp& op : role.ops) classes.push_back(class_of(op));
+  }
   index_ranks();
   if (program_ != nullptr) {
     measure();
@@ -135,11 +140,11 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
   if (program_ == nullptr) index_ends();
 }
 
-SpanClass StepGraph::span_class(const Span& s) const {
-  const OpClass kind = kind_class(s);
+SpanClass StepGraph::class_of(const TraceOp& op) const {
+  const OpClass kind = kind_class_[op.kind];
   if (is_transfer(kind)) return SpanClass::Transfer;
   const bool computes =
-      kind == OpClass::Compute && (compute_stream_ < 0 || op(s).stream == compute_stream_);
+      kind == OpClass::Compute && (compute_stream_ < 0 || op.stream == compute_stream_);
   return computes ? SpanClass::Compute : SpanClass::Other;
 }
 

@@ -61,7 +61,9 @@ class StepGraph {
   /// What other steps compute and transfer on `rank` in this step's time; the rank is not idle
   /// then.
   std::span<const Span* const> of_other_steps(Rank rank) const;
-  SpanClass span_class(const Span& s) const;
+  SpanClass span_class(const Span& s) const {
+    return class_of_op_[trace_->role_of_rank[s.rank]][s.op];
+  }
   const std::string& kind(const Span& s) const;
   /// The ranks with spans of their own in any step, ascending: all for which no other one stands.
   std::vector<Rank> own_ranks() const;
@@ -105,6 +107,7 @@ class StepGraph {
     const auto role = trace_->role_of_rank[s.rank];
     return trace_->roles[role].ops[s.op];
   }
+  SpanClass class_of(const TraceOp& op) const;
   OpClass kind_class(SpanIndex i) const { return kind_class((*this)[i]); }
   OpClass kind_class(const Span& s) const { return kind_class_[op(s).kind]; }
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
@@ -128,6 +131,7 @@ class StepGraph {
   IndexVector<Rank, std::size_t> op_offset_;       // by rank
   IndexVector<std::int32_t, OpClass> kind_class_;  // by index into Trace::names
   int compute_stream_ = -1;                        // -1: no stream of that name
+  IndexVector<std::int32_t, IndexVector<OpId, SpanClass>> class_of_op_;  // by role
   bool devices_work_ = false;
   IndexVector<SpanIndex, std::int32_t> meeting_of_;  // by span; -1: none
   IndexVector<std::int32_t, SpanIndex>

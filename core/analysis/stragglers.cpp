@@ -13,22 +13,26 @@ namespace {
 /// and those it stands for.
 class Copies {
  public:
-  explicit Copies(const Trace& trace) : trace_(trace) {}
+  explicit Copies(const Trace& trace) : trace_(trace), known_(trace.instances.size()) {}
   int operator()(std::int32_t channel, Rank rank) {
-    if (to_size(channel) >= trace_.instances.size()) return 1;
-    const auto [it, fresh] = known_.try_emplace({channel, rank}, 0);
-    if (fresh) {
-      const IndexVector<Rank, Rank>& instance = trace_.instances[channel];
-      for (std::size_t r = 0; r < instance.size(); ++r) {
-        it->second += instance[r] == instance[rank] && trace_.same_as[r] == rank ? 1 : 0;
-      }
-    }
-    return it->second;
+    if (to_size(channel) >= known_.size()) return 1;
+    if (known_[channel].empty()) known_[channel] = count(trace_.instances[channel]);
+    return known_[channel][rank];
   }
 
  private:
+  /// By rank; 0 for those for which another one stands.
+  IndexVector<Rank, int> count(const IndexVector<Rank, Rank>& instance) const {
+    IndexVector<Rank, int> copies(instance.size(), 0);
+    for (const Rank r : instance.ids()) {
+      const Rank original = trace_.same_as[r];
+      if (instance[r] == instance[original]) ++copies[original];
+    }
+    return copies;
+  }
+
   const Trace& trace_;
-  std::map<std::pair<std::int32_t, Rank>, int> known_;
+  IndexVector<std::int32_t, IndexVector<Rank, int>> known_;  // by channel; empty: not yet
 };
 
 /// What it cost that a rank came last. It is counted by channel, because a rank that another one

@@ -57,12 +57,18 @@ bool Values::holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& ou
 /// meaning is known only if it is the same for all, apart from zeros.
 bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
   const auto& map = run.held(touch.root);
-  bool one = false, message = false;
+  bool one = false, message = false, none = touch.begin < touch.end;
   map.visit(touch.begin, touch.end, [&](std::int64_t begin, std::int64_t end, const Content& c) {
+    none = false;
     one = begin <= touch.begin && touch.end <= end;
     if (one) out = c;
     message = message || c.meaning.what == Means::Message;
   });
+  if (none) {  // nothing is written there, which fits everything
+    out = {};
+    out.meaning.what = Means::Zeros;
+    return true;
+  }
   if (one && !message) {
     out.origin -= touch.begin;
     if (out.origin == 0 || patterns_.is_uniform(out.pattern)) return true;

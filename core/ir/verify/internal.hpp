@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,12 @@ class Ranges {
   /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };
+
+/// Calls check(role, faults) for every role, side by side where the roles are long: an op takes it
+/// about `things_per_op` things of threads_for(). What a role's check says may depend on faults
+/// before it. So if any finds one, all are called again, in order, and these are what is added.
+void check_each_role(const Program& program, std::size_t things_per_op, Faults& faults,
+                     const std::function<void(RoleId, Faults&)>& check);
 
 /// Checks the mesh, the groups, the parameters and which rank has which role, then all functions
 /// and roles.

@@ -1,22 +1,18 @@
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <utility>
 
 #include "core/base/interval_map.hpp"
 #include "core/ir/lifetimes.hpp"
+#include "core/ir/stream_clock.hpp"
 #include "core/ir/users.hpp"
 #include "core/ir/verify/internal.hpp"
 
 namespace lockstep::verification {
 namespace {
 
-/// A vector clock: how many ops of each stream are known to have ended.
-using Clock = IndexArray<Stream, std::int32_t, kNumStreams>;
-
-void merge(Clock& into, const Clock& from) {
-  for (std::size_t s = 0; s < into.size(); ++s) into[s] = std::max(into[s], from[s]);
-}
+/// How many ops of each stream are known to have ended.
+using Clock = StreamClock;
 
 /// The vector clocks of one role's ops, made in the order of their ids. An op follows the ops
 /// before it on its stream and those in `after`, and no others.
@@ -42,7 +38,7 @@ class HappensBefore {
     const Stream s = op.stream;
     Clock& clock = tails_[s];
     for (const OpId dependency : role_.after_of(op)) {
-      merge(clock, clocks_[saved_[dependency]]);
+      clock.merge(clocks_[saved_[dependency]]);
     }
     const std::int32_t sequence = clock[s] + 1;
     auto& slot = saved_[id];
@@ -202,16 +198,17 @@ class Memory {
   void touch_all(OpId id, const Clock& clock) {
     const Op& op = role_.op(id);
     ranges_.touch_all(op, touches_);
-    used_.resize(touches_.size());
-    for (std::size_t t = 0; t < touches_.size(); ++t) {
-      used_[t] = &life_of(touches_[t].root);
-      if (!used_[t]->persistent()) enter(*used_[t], id, touches_[t], clock);
+    lives_at_.clear();
+    for (const Touch& touch : touches_) {
+      Life& life = life_of(touch.root);
+      lives_at_.push_back(life_of_[touch.root]);
+      if (!life.persistent()) enter(life, id, touch, clock);
     }
     for (std::size_t t = 0; t < touches_.size(); ++t) {
-      if (touches_[t].access != Access::Write) read(*used_[t], id, touches_[t], clock);
+      if (touches_[t].access != Access::Write) read(life_at(t), id, touches_[t], clock);
     }
     for (std::size_t t = 0; t < touches_.size(); ++t) {
-      if (touches_[t].access != Access::Read) write(*used_[t], id, touches_[t], clock);
+      if (touches_[t].access != Access::Read) write(life_at(t), id, touches_[t], clock);
     }
   }
 
@@ -297,17 +294,18 @@ class Memory {
 
   Life& life_of(BufferId root) {
     const std::int32_t life = life_of_[root];
-    return lives_[to_size(life >= 0 ? life : new_life(root))];
+    return lives_[life >= 0 ? life : new_life(root)];
   }
+  Life& life_at(std::size_t touch) { return lives_[lives_at_[touch]]; }
   std::int32_t new_life(BufferId root) {
     if (unused_.empty()) {
-      unused_.push_back(static_cast<std::int32_t>(lives_.size()));
+      unused_.push_back(lives_.next());
       lives_.emplace_back();
     }
     const std::int32_t life = unused_.back();
     unused_.pop_back();
-    lives_[to_size(life)].first = role_.buffer(root).first;
-    lives_[to_size(life)].last = role_.buffer(root).last;
+    lives_[life].first = role_.buffer(root).first;
+    lives_[life].last = role_.buffer(root).last;
     return life_of_[root] = life;
   }
   /// Who has bytes of an arena.
@@ -321,15 +319,16 @@ class Memory {
   Faults& faults_;
   const Ranges& ranges_;
   HappensBefore order_;
-  std::deque<Life> lives_;  // of few buffers at a time, so that they stay in a cache
+  // Of few buffers at a time, so that they stay in a cache.
+  IndexVector<std::int32_t, Life> lives_;
   IndexVector<BufferId, std::int32_t> life_of_;  // by root; -1: it does not live
   std::vector<std::int32_t> unused_;             // lives that are over
   std::array<IntervalMap<Tenancy>, 2> arena_;    // of the device, and of the host
   PastUsers past_;
   const std::vector<BufferId> begins_, finishes_;  // temporary roots by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
-  std::vector<Touch> touches_;  // of the op at hand
-  std::vector<Life*> used_;     // likewise
+  std::vector<Touch> touches_;          // of the op at hand
+  std::vector<std::int32_t> lives_at_;  // likewise: the lives that they touch
 };
 
 }  // namespace

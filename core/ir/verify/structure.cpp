@@ -23,9 +23,9 @@ class Structure {
     check_functions(program_, faults_);
     check_ranks();
     if (!faults_.none()) return;
-    for (const Role& role : program_.roles) {
-      if (!faults_.full()) check_role(program_, role, faults_);
-    }
+    check_each_role(program_, 1, faults_, [this](RoleId role, Faults& found) {
+      check_role(program_, program_.roles[role], found);
+    });
   }
 
  private:

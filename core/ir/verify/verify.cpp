@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/thread_team.hpp"
 #include "core/ir/verify/internal.hpp"
 
 namespace lockstep {
@@ -96,6 +97,23 @@ Touch Ranges::part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Acc
   return {place.root, place.offset + offset, place.offset + offset + bytes, access};
 }
 
+void check_each_role(const Program& program, std::size_t things_per_op, Faults& faults,
+                     const std::function<void(RoleId, Faults&)>& check) {
+  std::size_t ops = 0;
+  for (const Role& role : program.roles) ops += role.ops.size();
+  const int useful = static_cast<int>(std::max<std::size_t>(program.roles.size(), 1));
+  const int threads = std::min(threads_for(ops * things_per_op), useful);
+  if (threads > 1) {
+    std::vector<Faults> found(program.roles.size());
+    ThreadTeam(threads).each(program.roles.size(),
+                             [&](std::size_t r) { check(from_index<RoleId>(r), found[r]); });
+    if (std::all_of(found.begin(), found.end(), [](const Faults& f) { return f.none(); })) return;
+  }
+  for (const RoleId role : program.roles.ids()) {
+    if (!faults.full()) check(role, faults);
+  }
+}
+
 }  // namespace verification
 
 std::vector<Error> verify(const Program& program) {
@@ -108,11 +126,11 @@ std::vector<Error> verify(const Program& program) {
   verification::check_matching(program, folding, traffic, faults);
   if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
   std::deque<verification::Ranges> ranges;
-  for (const Role& role : program.roles) {
-    ranges.emplace_back(program, role);
-    verification::check_memory(program, role, ranges.back(), faults);
-    verification::check_gradients(program, role, ranges.back(), faults);
-  }
+  for (const Role& role : program.roles) ranges.emplace_back(program, role);
+  verification::check_each_role(program, 3, faults, [&](RoleId r, verification::Faults& found) {
+    verification::check_memory(program, program.roles[r], ranges[to_size(r)], found);
+    verification::check_gradients(program, program.roles[r], ranges[to_size(r)], found);
+  });
   if (faults.none()) verification::check_meaning(program, ranges, faults);
   return faults.take();
 }

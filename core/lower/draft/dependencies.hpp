@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
+#include "core/ir/stream_clock.hpp"
 
 namespace lockstep {
 
@@ -42,8 +42,7 @@ class Dependencies {
     for (const OpId earlier : wanted_) {
       if (clock[role_.op(earlier).stream] >= earlier.v) continue;
       after_.push_back(earlier);
-      const Clock& theirs = clocks_[earlier];
-      for (std::size_t s = 0; s < clock.size(); ++s) clock[s] = std::max(clock[s], theirs[s]);
+      clock.merge(clocks_[earlier]);
     }
     if (after_.size() > begins_.back() + 1)
       std::sort(after_.begin() + begins_.back(), after_.end());
@@ -61,9 +60,9 @@ class Dependencies {
   }
 
  private:
-  // By stream, the newest op that is known to have ended. At most one wait for each other stream is
-  // kept, so that after_count fits its byte.
-  using Clock = IndexArray<Stream, std::int32_t, kNumStreams>;
+  // Says of each stream which is the newest op that is known to have ended. At most one wait for
+  // each other stream is kept, so that after_count fits its byte.
+  using Clock = StreamClock;
 
   Role& role_;
   OpId op_;

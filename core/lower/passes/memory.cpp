@@ -21,6 +21,7 @@
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/users.hpp"
 #include "core/lower/draft/dependencies.hpp"
+#include "core/lower/draft/each_role.hpp"
 #include "core/lower/draft/exchange.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/schedule/schedules.hpp"
@@ -204,7 +205,7 @@ class ArenaPlanner {
 }  // namespace
 
 void memory(IndexVector<int, DraftRole>& roles, const StrategySpec& strategy) {
-  for (DraftRole& out : roles) ArenaPlanner(out.role, strategy).run();
+  each_role(roles, 2, [&](Role& role) { ArenaPlanner(role, strategy).run(); });
 }
 
 }  // namespace lockstep

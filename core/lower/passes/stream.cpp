@@ -3,6 +3,7 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/lower/draft/dependencies.hpp"
+#include "core/lower/draft/each_role.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
@@ -79,8 +80,11 @@ void order(const Program& program, Role& role) {
     const Op& op = role.op(id);
     dependencies.begin(id);
     const auto args = role.args_of(op);
+    const Formal* const formals =
+        op.kind == OpKind::Call ? program.function(op.function()).formals.data() : nullptr;
     for (std::size_t a = 0; a < args.size(); ++a) {
-      const bool writes = access(program, op, a) != Access::Read;
+      const Access does = formals != nullptr ? formals[a].access : access(program, op, a);
+      const bool writes = does != Access::Read;
       const auto [root, begin, end] = places[args[a]];
       touches.remove_if(root, [&, begin = begin, end = end](const Touch& t) {
         // A range without bytes still orders its users, because synthetic programs move no data.
@@ -100,7 +104,7 @@ void order(const Program& program, Role& role) {
 }  // namespace
 
 void stream(const Program& program, IndexVector<int, DraftRole>& roles) {
-  for (DraftRole& out : roles) order(program, out.role);
+  each_role(roles, 1, [&](Role& role) { order(program, role); });
 }
 
 }  // namespace lockstep

@@ -13,19 +13,32 @@ using sim::Port;
 using sim::PortShares;
 using namespace sim_test;  // NOLINT: the builders are this file's vocabulary
 
+/// Adds a transfer; returns those whose share may have changed.
+std::vector<std::uint32_t> add(PortShares& shares, std::uint32_t transfer,
+                               const std::vector<Port>& ports) {
+  PortShares::Changes changes;
+  shares.add(transfer, ports, changes);
+  return changes.transfers;
+}
+std::vector<std::uint32_t> remove(PortShares& shares, std::uint32_t transfer) {
+  PortShares::Changes changes;
+  shares.remove(transfer, changes);
+  return changes.transfers;
+}
+
 TEST_CASE("a transfer alone has its ports to itself, and n at one port the n-th part",
           "[backends][sim]") {
   PortShares shares(3, 8);
-  CHECK(shares.add(0, {0, 1}).empty());
+  CHECK(add(shares, 0, {0, 1}).empty());
   CHECK(shares.share(0) == 1);
-  CHECK(shares.add(1, {2}).empty());
+  CHECK(add(shares, 1, {2}).empty());
   for (std::uint32_t n = 2; n < 6; ++n) {
-    CHECK(shares.add(n, {0}).size() == n);  // 0 and those at port 0
+    CHECK(add(shares, n, {0}).size() == n);  // 0 and those at port 0
     CHECK(shares.share(n) == Approx(1.0 / n));
     CHECK(shares.share(0) == Approx(1.0 / n));
     CHECK(shares.share(1) == 1);
   }
-  CHECK(shares.remove(0).size() == 4);
+  CHECK(remove(shares, 0).size() == 4);
   CHECK(shares.share(5) == Approx(1.0 / 4));
 }
 
@@ -33,13 +46,13 @@ TEST_CASE("what a transfer cannot use goes to the others", "[backends][sim]") {
   // Bertsekas and Gallager: 0 passes both ports, 1 and 2 the first, 3 the second. The first port
   // gives thirds, and 3 has what 0 leaves of the second.
   PortShares shares(2, 4);
-  shares.add(0, {0, 1});
-  shares.add(1, {0});
-  shares.add(2, {0});
-  CHECK(shares.add(3, {1}) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  add(shares, 0, {0, 1});
+  add(shares, 1, {0});
+  add(shares, 2, {0});
+  CHECK(add(shares, 3, {1}) == std::vector<std::uint32_t>{0, 1, 2, 3});
   for (const std::uint32_t t : {0u, 1u, 2u}) CHECK(shares.share(t) == Approx(1.0 / 3));
   CHECK(shares.share(3) == Approx(2.0 / 3));
-  shares.remove(1);
+  remove(shares, 1);
   CHECK(shares.share(0) == Approx(0.5));
   CHECK(shares.share(3) == Approx(0.5));
 }
@@ -75,12 +88,12 @@ TEST_CASE(
       for (Port p = 0; p < kPorts; ++p) {
         if (random() % 3 == 0) ports[t].push_back(p);
       }
-      shares.add(t, ports[t]);
+      add(shares, t, ports[t]);
       check();
     }
     for (std::uint32_t t = 0; t < kTransfers; t += 2) {
       ports[t].clear();
-      shares.remove(t);
+      remove(shares, t);
       check();
     }
   }

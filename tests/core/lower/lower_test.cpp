@@ -350,3 +350,24 @@ TEST_CASE("one microbatch more costs a 1F1B pipeline no memory once it is full",
                         .roles[0]
                         .arena);
 }
+
+TEST_CASE("roles that are long enough to be worked on side by side come out alike every time",
+          "[core][lower]") {
+  const Scenario s = test::tiny_scenario(Architecture::Gpt2, {1, 1, 2, 3000});
+  Program program = lowered(s);
+  CHECK(program.roles[0].ops.size() + program.roles[1].ops.size() > 50'000);
+  CHECK(program == lowered(s));
+  // What is wrong with the second role is told after what is wrong with the first one.
+  for (Role& role : program.roles) {
+    const auto last_waiting = std::find_if(role.ops.rbegin(), role.ops.rend(), [](const Op& op) {
+      return op.kind == OpKind::Call && op.after_count > 0;
+    });
+    REQUIRE(last_waiting != role.ops.rend());
+    last_waiting->after_count = 0;
+  }
+  std::vector<std::string> ranks;
+  for (const Error& fault : verify(program)) ranks.push_back(fault.message.substr(0, 6));
+  CHECK(std::is_sorted(ranks.begin(), ranks.end()));
+  CHECK(std::count(ranks.begin(), ranks.end(), "rank 0") > 0);
+  CHECK(std::count(ranks.begin(), ranks.end(), "rank 1") > 0);
+}
