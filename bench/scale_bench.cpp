@@ -65,8 +65,10 @@ void simulate_scenario(benchmark::State& state, const std::string& name) {
   for (const std::string name :
        {"llama2-70b-tp8-pp4-dp2-64xh100", "gpt3-175b-1024xa100", "llama3-405b-16384xh100"}) {
     benchmark::RegisterBenchmark(("lower/" + name).c_str(), lower_scenario, name)
+        ->MeasureProcessCPUTime()  // of all threads
         ->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark(("simulate/" + name).c_str(), simulate_scenario, name)
+        ->MeasureProcessCPUTime()  // of all threads
         ->Unit(benchmark::kMillisecond);
   }
   return 0;

@@ -22,11 +22,11 @@ void PortShares::add(std::uint32_t transfer, std::span<const Port> ports, Change
   }
   if (!company) return;
   fill_from(transfer, changes);
-  changes.transfers.swap(changes.reached);
+  changes.transfers.swap(changes.reached_);
 }
 
 void PortShares::remove(std::uint32_t transfer, Changes& changes) {
-  std::vector<std::uint32_t>&others = changes.others, &all = changes.transfers;
+  std::vector<std::uint32_t>&others = changes.others_, &all = changes.transfers;
   others.clear();
   all.clear();
   for (const Port port : ports_of_[transfer]) {
@@ -38,7 +38,7 @@ void PortShares::remove(std::uint32_t transfer, Changes& changes) {
   for (const std::uint32_t other : others) {
     if (std::binary_search(all.begin(), all.end(), other)) continue;
     fill_from(other, changes);
-    const auto middle = all.insert(all.end(), changes.reached.begin(), changes.reached.end());
+    const auto middle = all.insert(all.end(), changes.reached_.begin(), changes.reached_.end());
     std::inplace_merge(all.begin(), middle, all.end());
   }
 }
@@ -46,8 +46,8 @@ void PortShares::remove(std::uint32_t transfer, Changes& changes) {
 // The order in which ports are looked at has no effect: what is taken from a port in one round is
 // the same for each of its transfers.
 void PortShares::fill_from(std::uint32_t transfer, Changes& changes) {
-  std::vector<Port>& ports = changes.ports;
-  std::vector<std::uint32_t>&reached = changes.reached, &filled = changes.filled;
+  std::vector<Port>& ports = changes.ports_;
+  std::vector<std::uint32_t>&reached = changes.reached_, &filled = changes.filled_;
   ports.clear();
   reached.clear();
   const auto reach = [&](std::uint32_t t) {

@@ -44,8 +44,8 @@ class PortShares {
 
    private:
     friend class PortShares;
-    std::vector<Port> ports;
-    std::vector<std::uint32_t> reached, filled, others;
+    std::vector<Port> ports_;
+    std::vector<std::uint32_t> reached_, filled_, others_;
   };
   /// Adds a transfer that uses `ports`, of which there may be none. Where no port has company,
   /// nothing else changes.
@@ -63,7 +63,7 @@ class PortShares {
   };
 
   /// Computes the shares of `transfer` and of all that are connected with it anew, and leaves these
-  /// transfers in `changes.reached`, in ascending order.
+  /// transfers in `changes.reached_`, in ascending order.
   void fill_from(std::uint32_t transfer, Changes& changes);
 
   /// The transfers at a port, in one line of the cache.
