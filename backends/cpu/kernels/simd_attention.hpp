@@ -72,24 +72,25 @@ struct Attention {
   int64_t lse(int64_t b, int64_t h, int64_t s) const { return (b * heads + h) * seq + s; }
 };
 
-/// The dropout of a call's probabilities.
-template <class T>
+/// The dropout of a call's probabilities. Whether there is any is known at compile time, so that
+/// attention without dropout does not ask.
+template <class T, bool kDrops>
 struct AttentionDropout {
-  const std::int32_t* heads;  // numbers of the heads; null: nothing is dropped
+  const std::int32_t* heads;  // numbers of the heads
   const std::int32_t* keys;   // of the queries
   int layer;
   uint32_t below;
   T kept;
   AttentionDropout(const KernelArgs& args, const std::int32_t* operand)
       : heads(operand),
-        keys(heads ? heads + args.dims[2] : nullptr),
+        keys(kDrops ? heads + args.dims[2] : nullptr),
         layer(args.layer),
         below(dropped_below(args.scalars[0])),
         kept(static_cast<T>(1 / (1 - args.scalars[0]))) {}
   /// What the probabilities are multiplied by of query `row`, counted over all sequences, in head
   /// h: fills `to` for `count` keys from `first` of the sequence on. Null if nothing is dropped.
   const T* factors(int64_t h, int64_t row, int64_t first, int64_t count, T* to) const {
-    if (!heads || keys[row] < 0) return nullptr;
+    if (!kDrops || keys[row] < 0) return nullptr;
     const DropoutRow bits = DropoutRow::of_query(keys[row], layer, heads[h]);
     for (int64_t j = 0; j < count; ++j) {
       to[j] = bits.bits(static_cast<uint32_t>(first + j)) < below ? T(0) : kept;
@@ -122,10 +123,10 @@ inline T softmax_step(T* scores, int64_t valid, int64_t keys, T scale, T& m, T& 
   return correction;
 }
 
-template <class T>
-void run_attention_forward(const KernelArgs& args) {
+template <class T, bool kDrops>
+void attention_forward(const KernelArgs& args) {
   const Attention<T> shape(args, input<std::int32_t>(args, 2), input<std::int32_t>(args, 3));
-  const AttentionDropout<T> dropout(args, input<std::int32_t>(args, 4));
+  const AttentionDropout<T, kDrops> dropout(args, input<std::int32_t>(args, 4));
   const int64_t D = shape.head_dim;
   const int64_t tiles = (shape.piece + kTileQueries<T> - 1) / kTileQueries<T>;
   const int64_t units = shape.query_pieces * tiles;
@@ -207,10 +208,10 @@ void run_attention_forward(const KernelArgs& args) {
 
 /// Handles one (batch, key head) at a time, so that the gradients of keys and values that a group
 /// of query heads shares are always added in the same order.
-template <class T>
-void run_attention_backward(const KernelArgs& args) {
+template <class T, bool kDrops>
+void attention_backward(const KernelArgs& args) {
   const Attention<T> shape(args, input<std::int32_t>(args, 5), input<std::int32_t>(args, 6));
-  const AttentionDropout<T> dropout(args, input<std::int32_t>(args, 7));
+  const AttentionDropout<T, kDrops> dropout(args, input<std::int32_t>(args, 7));
   const int64_t D = shape.head_dim, seq = shape.seq, heads_row = shape.heads * D;
   const T* const qkv = input<T>(args, 0);
   const T* const o = input<T>(args, 1);
@@ -308,6 +309,15 @@ void run_attention_backward(const KernelArgs& args) {
       }
     }
   });
+}
+
+template <class T>
+void run_attention_forward(const KernelArgs& args) {
+  args.in[4] != nullptr ? attention_forward<T, true>(args) : attention_forward<T, false>(args);
+}
+template <class T>
+void run_attention_backward(const KernelArgs& args) {
+  args.in[7] != nullptr ? attention_backward<T, true>(args) : attention_backward<T, false>(args);
 }
 
 }  // namespace
