@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "core/plan/recomputation.hpp"
-#include "core/plan/space.hpp"
 #include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
@@ -51,23 +50,16 @@ std::vector<Scenario> buckets(const Scenario& layout) {
   return others(layout, strategies);
 }
 
-/// Whole blocks, or what the layout recomputes in all of its blocks, in fewer of them.
+/// Whole blocks in fewer than all of them.
 std::vector<Scenario> fewer_recomputed(const Scenario& layout, Bytes capacity,
                                        const Prober& prober) {
-  using enum ActivationCheckpoint;
-  if (layout.activation_checkpoint.mode == None || capacity.v <= 0) return {};
-  std::vector<Scenario> others;
-  for (const bool whole : {true, false}) {
-    if (whole && layout.activation_checkpoint.mode == Full) continue;
-    Scenario other = layout;
-    if (whole) other.activation_checkpoint = checkpoint_of(Recomputation::Blocks);
-    const auto least = least_recomputation(other, capacity, prober);
-    // With none recomputed it is a layout of its own, which has been compared.
-    if (!least || std::accumulate(least->begin(), least->end(), 0) == 0) continue;
-    other.activation_checkpoint.recomputed_layers_per_stage = *least;
-    others.push_back(std::move(other));
-  }
-  return others;
+  if (layout.activation_checkpoint.mode != ActivationCheckpoint::Full || capacity.v <= 0) return {};
+  const auto least = least_recomputation(layout, capacity, prober);
+  // With none recomputed it is a layout of its own, which has been compared.
+  if (!least || std::accumulate(least->begin(), least->end(), 0) == 0) return {};
+  Scenario other = layout;
+  other.activation_checkpoint.recomputed_layers_per_stage = *least;
+  return {other};
 }
 
 }  // namespace

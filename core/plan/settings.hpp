@@ -19,9 +19,8 @@ using Alternatives = std::function<std::vector<Scenario>(const Scenario& layout)
 ///   microbatch, or once.
 /// - Prefetch (ZeRO 3): 0, 1, 2 or 4 units are gathered ahead.
 /// - Buckets (DDP): they close at 25, 100 or 400 MiB.
-/// - Recomputation: of whole blocks, and what the layout recomputes, in as many blocks of each
-/// stage
-///   as `capacity` bytes a rank need (0: no limit, and no such choice).
+/// - Recomputation of whole blocks: in as many of each stage as `capacity` bytes a rank need (0: no
+///   limit, and no such choice). What else can be recomputed costs too little to look for.
 std::vector<Alternatives> settings(Bytes capacity, const Prober& prober);
 
 }  // namespace lockstep

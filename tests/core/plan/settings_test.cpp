@@ -51,8 +51,7 @@ TEST_CASE("a layout has only the settings that it uses", "[core][plan]") {
   CHECK(choices("tensor_parallel_degree = 4\n") == Counts{0, 0, 0, 0});
 }
 
-TEST_CASE("what is recomputed in all blocks may be in fewer, if memory has a limit",
-          "[core][plan]") {
+TEST_CASE("blocks that are all recomputed may be fewer, if memory has a limit", "[core][plan]") {
   Scenario layout = task("pipeline_parallel_degree = 4\n");
   layout.training.local_batch_size = layout.training.global_batch_size = 16;
   layout.strategy.pipeline_parallel_microbatches = 16;
