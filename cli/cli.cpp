@@ -331,7 +331,7 @@ class Parser {
   void add_validate() {
     CLI::App* sub =
         app_.add_subcommand("validate", "published runs, simulated beside their measurements");
-    sub->add_option("rows", validate_.file, "training runs or collectives (CSV)")
+    sub->add_option("file", validate_.file, "rows of training runs or collectives (CSV)")
         ->required()
         ->type_name("FILE");
     sub->add_option("--source", validate_.source, "rows of these sources only: 'zb-*'")

@@ -1,6 +1,8 @@
 #include "cli/cli.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
@@ -21,6 +23,36 @@ TEST_CASE("help and version are answers, not errors", "[cli]") {
     CHECK_THAT(o.out, ContainsSubstring("lockstep") || ContainsSubstring("Usage"));
     CHECK(o.err.empty());
   }
+}
+
+TEST_CASE("no argument of a command has the name of one of its options", "[cli]") {
+  // CLI11 2.4, which Ubuntu 24.04 has, takes the two for one; 2.1 of Debian 12 does not.
+  const auto words_of = [](const std::string& text, const std::string& heading) {
+    std::vector<std::string> words;
+    std::istringstream lines(text.substr(std::min(text.find(heading), text.size())));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line) && line.starts_with("  ")) {
+      std::string word = line.substr(2, line.find_first_of(" ,", 2) - 2);
+      if (word.starts_with("--")) word.erase(0, 2);
+      if (!word.empty()) words.push_back(word);
+    }
+    return words;
+  };
+  const std::vector<std::string> commands = words_of(lockstep({"--help"}).out, "Subcommands:");
+  REQUIRE(commands.size() > 15);
+  std::size_t arguments = 0;
+  for (const std::string& command : commands) {
+    const std::string help = lockstep({command, "--help"}).out;
+    const std::vector<std::string> options = words_of(help, "Options:");
+    CHECK(options.size() > 1);
+    for (const std::string& argument : words_of(help, "Positionals:")) {
+      INFO(command << " " << argument);
+      CHECK(std::find(options.begin(), options.end(), argument) == options.end());
+      ++arguments;
+    }
+  }
+  CHECK(arguments > 10);
 }
 
 TEST_CASE("a vocabulary that is slow on a GPU is pointed out there, and nowhere else", "[cli]") {
