@@ -113,7 +113,7 @@ class Execution {
       const bool traced =
           step_ >= trace_from && step_ < trace_from + options_.trace_steps && !gone_back_;
       if (undoes()) {
-        const auto kept = on_all_ranks([&](std::size_t i) { return runners_[i].keep(); });
+        auto kept = on_all_ranks([&](std::size_t i) { return runners_[i].keep(); });
         if (!kept) return kept;
       }
       if (auto done = run_step(step_, traced); !done) return done;
@@ -125,8 +125,8 @@ class Execution {
       const auto skipped = skip_if_wrong(finite, step);
       if (!skipped) return skipped.error();
       finite |= *skipped;
-      if (const auto validated = validate_if_due(); !validated) return validated;
-      const auto saved = finite ? save_if_due() : Result<void>{};
+      if (auto validated = validate_if_due(); !validated) return validated;
+      auto saved = finite ? save_if_due() : Result<void>{};
       if (leads() && options_.on_step) options_.on_step(step);
       if (!saved) return saved;
       if (const auto goes_on = judge(finite, step); !goes_on || !*goes_on) {
@@ -141,7 +141,7 @@ class Execution {
   Result<void> validate_if_due() {
     const Validation& validation = options_.validation;
     if (validation.freq <= 0 || step_ % validation.freq != 0) return {};
-    const auto kept = on_all_ranks([&](std::size_t i) { return runners_[i].keep(); });
+    auto kept = on_all_ranks([&](std::size_t i) { return runners_[i].keep(); });
     if (!kept) return kept;
     StepContext context = context_of(step_);
     context.lr = 0;
@@ -153,7 +153,7 @@ class Execution {
       const auto metrics = gather_metrics(*ranks);
       if (!metrics) return metrics.error();
       sum += first_of(*metrics, 0) / program_.updates_per_step;
-      const auto back = on_all_ranks([&](std::size_t i) { return runners_[i].restore(); });
+      auto back = on_all_ranks([&](std::size_t i) { return runners_[i].restore(); });
       if (!back) return back;
     }
     if (leads() && options_.on_validation) options_.on_validation(sum / validation.steps);
@@ -263,7 +263,7 @@ class Execution {
     if (auto well = saver_->check(); !well) return well;
     if (options_.checkpoint_every <= 0 || step_ % options_.checkpoint_every != 0) return {};
     const auto begin = std::chrono::steady_clock::now();
-    const auto saved = save();
+    auto saved = save();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     if (leads() && options_.on_save) options_.on_save(Seconds{time.count()});
     return saved;
@@ -284,7 +284,7 @@ class Execution {
         "the " + not_finite(step) + " of step " + std::to_string(step_) + " is not finite";
     if (options_.on_nonfinite == NonFinite::GoOn) return true;
     if (options_.on_nonfinite == NonFinite::Rollback) {
-      const auto back = go_back(what);
+      auto back = go_back(what);
       if (!back || *back) return back;
     }
     result_.ending = Ending::Diverged;
@@ -344,7 +344,7 @@ class Execution {
 
   /// Brings ranks and loss scale to where the state left them.
   Result<void> prepare() {
-    const auto prepared =
+    auto prepared =
         on_all_ranks([&](std::size_t i) { return runners_[i].prepare(state_, executor_options_); });
     if (!prepared) return prepared;
     if (auto taken = spikes_.take(state_); !taken) return taken;

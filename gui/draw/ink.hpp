@@ -36,7 +36,7 @@ constexpr Ink memory_ink(int kind) {
   return static_cast<Ink>(static_cast<int>(Ink::Memory0) + kind % kNumBufferKinds);
 }
 
-enum class Hatch : std::uint8_t { None, Rising, Falling, Cross, Upright, Level, Dots };
+enum class Hatch : std::uint8_t { None, Rising, Falling, Cross, Upright, Dots, Level };
 
 /// The pattern that says the same as the colour. Computation has none, because its boxes have
 /// letters.
