@@ -13,7 +13,7 @@
 namespace lockstep {
 
 /// Run: `span` computes, transfers or copies. Wait: the path waits before `span`, because of
-/// overhead between ops, host work, or something that the trace does not show.
+/// overhead between ops, host work, a data loader, or something that the trace does not show.
 struct PathSegment {
   enum class Kind : std::uint8_t { Run, Wait };
   Kind kind = Kind::Run;
