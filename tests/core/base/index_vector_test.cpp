@@ -1,7 +1,8 @@
 #include "core/base/index_vector.hpp"
 
-#include <catch2/catch.hpp>
 #include <string>
+
+#include "tests/catch.hpp"
 
 using namespace lockstep;
 
