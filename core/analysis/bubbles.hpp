@@ -19,9 +19,7 @@ namespace lockstep {
 /// - Communication: a transfer of this rank runs. Added up, this is RankReport::exposed_comm.
 /// - CoolDown: the pipeline drains. The rank waits for a message after its last forward op, for
 ///   other stages after its last backward op, or for the end of the step after its last op of all.
-/// - Data: the data loader has not made the samples of a microbatch ready, which the rank is to
-/// copy
-///   to its device.
+/// - Data: a copy of samples to the device waits for the data loader.
 /// - Other: none of these, for example host work, a copy, or overhead between ops.
 enum class BubbleCause : std::uint8_t { WarmUp, Peer, Communication, CoolDown, Data, Other };
 inline constexpr int kNumBubbleCauses = static_cast<int>(BubbleCause::Other) + 1;

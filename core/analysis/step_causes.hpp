@@ -16,8 +16,7 @@ namespace lockstep {
 /// - Recompute: it computes activations again (TraceOp::kind "recompute").
 /// - Imbalance: the part of its waiting for peers that is there because it has less to compute than
 ///   the busiest rank: min(waiting for a peer, compute of the busiest rank - its own compute).
-/// - WarmUp, Waiting, Communication, CoolDown, Data, Other: it computes nothing, for that
-/// BubbleCause;
+/// - WarmUp, Waiting, Communication, CoolDown, Data, Other: it computes nothing, for that cause;
 ///   Waiting is BubbleCause::Peer without the imbalance.
 enum class StepCause : std::uint8_t {
   Computation,
