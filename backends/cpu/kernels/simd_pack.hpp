@@ -51,6 +51,12 @@ inline void transpose(Vec<T> (&rows)[kWidth<T>]) {
   }
 }
 
+// GCC 12 takes the last loop of pack_transposed for one without an end where the depth is a constant,
+// a multiple of a vector's width, so that the loop has nothing to do.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"
+#endif
 /// Packs one panel whose depth is contiguous. Writes whole vectors, so that up to a vector of zeros
 /// lies beyond the panel's end, which the next panel overwrites.
 template <class T, int kPanel, bool kFull>
@@ -82,6 +88,10 @@ inline void pack_transposed(const T* from, int64_t stride, int64_t count, int64_
     }
   }
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 /// Packs `lines` x `depth` elements into depth-major panels of kPanel lines, with zeros beyond the
 /// last line.

@@ -1,7 +1,8 @@
 // All kernels of one instruction set as a KernelTable. Included by isa_*.cpp only.
 #pragma once
 
-#include "backends/cpu/kernels/simd_attention.hpp"
+#include "backends/cpu/kernels/simd_attention_backward.hpp"
+#include "backends/cpu/kernels/simd_attention_forward.hpp"
 #include "backends/cpu/kernels/simd_batch_norm.hpp"
 #include "backends/cpu/kernels/simd_convolution.hpp"
 #include "backends/cpu/kernels/simd_elementwise.hpp"
