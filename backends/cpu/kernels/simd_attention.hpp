@@ -18,25 +18,28 @@ namespace {
 template <class T>
 struct AttentionTile {
   static constexpr int64_t kLanes = Tile<T>::kCols;  // queries of a panel
-  static constexpr int64_t kPanels = 8;              // of a tile, for which keys are packed once
+  static constexpr int64_t kPanels = 16;             // of a tile, for which keys are packed once
   static constexpr int64_t kQueries = kLanes * kPanels;
   static constexpr int64_t kKeys = Tile<T>::kRows * (Tile<T>::kRows == 14 ? 4 : 10);
 };
 
-/// Rows of a panel's product in scratch memory: whole tiles of registers are written.
+/// Rows of a panel's product in scratch memory: whole tiles of registers are written, and whole
+/// vectors are read when it is transposed.
 template <class T>
 inline int64_t padded_rows(int64_t rows) {
-  return (rows + Tile<T>::kRows - 1) / Tile<T>::kRows * Tile<T>::kRows;
+  const auto padded = [rows](int64_t to) { return (rows + to - 1) / to * to; };
+  const int64_t tiles = padded(Tile<T>::kRows), vectors = padded(kWidth<T>);
+  return tiles > vectors ? tiles : vectors;
 }
 
 /// c [rows, kCols] = [c +] a b. `a` lies in panels of kRows rows that are `panel` elements apart, b
 /// is one panel of kCols columns. Rows of c are ldc apart, and it has padded_rows(rows) of them.
+/// `next` is what will be packed next.
 template <class T>
 inline void multiply_panels(int64_t rows, int64_t depth, const T* a, int64_t panel, const T* b,
-                            T* c, int64_t ldc, bool add) {
+                            T* c, int64_t ldc, bool add, Prefetch& next) {
   constexpr int64_t kRows = Tile<T>::kRows;
   constexpr int64_t kStep = kRows == 14 ? 4 : 2;  // multiply_rows computes multiples of it, or all
-  Prefetch none(Lines<T>{b, 1, 0}, 0, 0);
   Epilogue<T> epilogue;
   epilogue.add_c = add;
   const T* const absent = nullptr;
@@ -44,35 +47,35 @@ inline void multiply_panels(int64_t rows, int64_t depth, const T* a, int64_t pan
   for (int64_t i = 0; i < rows; i += kRows) {
     const int64_t computed = least((rows - i + kStep - 1) / kStep * kStep, kRows);
     multiply_rows<T>(depth, a + i / kRows * panel, b, c + i * ldc, ldc, static_cast<int>(computed),
-                     columns, epilogue, absent, absent, none);
+                     columns, epilogue, absent, absent, next);
   }
 }
 
-/// Stores the panel `from` [rows, kLanes] as one row of `to` for each of the first `lanes` queries,
+/// Stores the panel `from` [rows, kLanes], which has whole vectors of rows, as one row of `to` for each of the first `lanes` queries,
 /// `stride` apart: to[lane][row] = [to +] from[row][lane] * factor[lane].
 template <class T>
 inline void store_transposed(const T* from, int64_t rows, int64_t lanes, const T* factor, T* to,
                              int64_t stride, bool add) {
   constexpr int64_t W = kWidth<T>, kLanes = AttentionTile<T>::kLanes;
-  int64_t r = 0;
-  for (; r + W <= rows; r += W) {
-    for (int64_t first = 0; first < lanes; first += W) {
+  for (int64_t first = 0; first < lanes; first += W, to += W * stride) {
+    const Vec<T> factors = load(factor + first);
+    const int64_t count = least(W, lanes - first);
+    for (int64_t r = 0; r < rows; r += W) {
       Vec<T> block[W];
       LOCKSTEP_UNROLL
-      for (int i = 0; i < W; ++i) block[i] = load(from + (r + i) * kLanes + first);
+      for (int i = 0; i < W; ++i) block[i] = load(from + (r + i) * kLanes + first) * factors;
       transpose<T>(block);
-      for (int64_t i = 0; i < least(W, lanes - first); ++i) {
-        T* const at = to + (first + i) * stride + r;
-        const Vec<T> value = block[i] * factor[first + i];
-        store(at, add ? load(at) + value : value);
+      T lines[W * W];
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < W; ++i) store(lines + i * W, block[i]);
+      for (int64_t i = 0; i < count; ++i) {
+        T* const at = to + i * stride + r;
+        const auto put = [&](auto n) {
+          const Vec<T> line = load(lines + i * W, n);
+          store(at, add ? load(at, n) + line : line, n);
+        };
+        rows - r >= W ? put(Full{}) : put(Part{static_cast<int>(rows - r)});
       }
-    }
-  }
-  for (; r < rows; ++r) {
-    for (int64_t i = 0; i < lanes; ++i) {
-      T& at = to[i * stride + r];
-      const T value = from[r * kLanes + i] * factor[i];
-      at = add ? at + value : value;
     }
   }
 }

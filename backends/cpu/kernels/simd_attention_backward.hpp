@@ -114,8 +114,10 @@ void attention_backward(const KernelArgs& args) {
     for (T& one : ones) one = T(1);
 
     // Adds what the queries of a block give to the gradients of a block of keys, and the reverse.
+    // `more` queries come after them.
     const auto block = [&](int64_t b, int64_t h, int64_t s0, int64_t queries, int64_t query,
-                           int64_t first_key, int64_t keys, const T* delta, bool add_to_queries) {
+                           int64_t more, int64_t first_key, int64_t keys, const T* delta,
+                           bool add_to_queries) {
       const T* const q = qkv + shape.query(b, h, s0);
       const T* const d_out = d_o + shape.out(b, h, s0);
       const int64_t panels = (queries + kLanes - 1) / kLanes;
@@ -131,6 +133,9 @@ void attention_backward(const KernelArgs& args) {
       };
       by_column(q, shape.row, at.query_by_column);
       by_column(d_out, heads_row, at.d_out_by_column);
+      Prefetch d_queries(Lines<T>{dqkv + shape.query(b, h, s0), shape.row, 1}, queries, D);
+      Prefetch next_queries(Lines<T>{q + queries * shape.row, shape.row, 1}, more, D);
+      Prefetch next_d_out(Lines<T>{d_out + queries * heads_row, heads_row, 1}, more, D);
       bool begun = false;  // there are gradients of queries
       for (int64_t k0 = 0; k0 < keys; k0 += A::kKeys) {
         const int64_t count = least(A::kKeys, keys - k0);
@@ -142,9 +147,9 @@ void attention_backward(const KernelArgs& args) {
           T* const probs = at.probs + p * S::kScores;
           T* const d_scores = at.d_scores + p * S::kScores;
           multiply_panels<T>(sees.rows, D, at.key + k0 * D, kRows * D, at.query + first * D, probs,
-                             kLanes, false);
+                             kLanes, false, next_queries);
           multiply_panels<T>(sees.rows, D, at.value + k0 * D, kRows * D, at.d_out + first * D,
-                             d_scores, kLanes, false);
+                             d_scores, kLanes, false, next_d_out);
           const T* const factors = dropout.factors(h, b * seq + s0 + first, lanes, first_key + k0,
                                                    sees.rows, at.drawn);
           for (int64_t i = 0; factors && i < sees.rows * kLanes; ++i) d_scores[i] *= factors[i];
@@ -161,7 +166,7 @@ void attention_backward(const KernelArgs& args) {
             probs[i] = d_scores[i] = T(0);
           }
           multiply_panels<T>(D, rows, at.key_by_column + k0 * at.rows, kRows * count, d_scores,
-                             at.d_query + p * at.rows * kLanes, kLanes, begun);
+                             at.d_query + p * at.rows * kLanes, kLanes, begun, d_queries);
         }
         begun = true;
         pack_by_key(at.probs, rows, panels, at.probs_by_key);
@@ -169,10 +174,10 @@ void attention_backward(const KernelArgs& args) {
         for (int64_t c = 0; c < D; c += kLanes) {
           multiply_panels<T>(rows, depth, at.probs_by_key, kRows * depth,
                              at.d_out_by_column + c * depth, at.d_value + k0 * at.columns + c,
-                             at.columns, true);
+                             at.columns, true, next_d_out);
           multiply_panels<T>(rows, depth, at.d_scores_by_key, kRows * depth,
                              at.query_by_column + c * depth, at.d_key + k0 * at.columns + c,
-                             at.columns, true);
+                             at.columns, true, next_queries);
         }
       }
       for (int64_t i = 0; !begun && i < panels * at.rows * kLanes; ++i) at.d_query[i] = T(0);
@@ -222,7 +227,8 @@ void attention_backward(const KernelArgs& args) {
                 const int64_t queries = least(S::kQueries, shape.piece - q0);
                 if (begun && shape.hidden(b, s0, first_key) >= keys) break;
                 if (begun && q0 + queries <= ahead) continue;
-                block(b, kv * shape.group + g, s0, queries, start + q0, first_key, keys,
+                const int64_t more = least(S::kQueries, shape.piece - q0 - queries);
+                block(b, kv * shape.group + g, s0, queries, start + q0, more, first_key, keys,
                       at.delta + g * seq, begun);
               }
             }

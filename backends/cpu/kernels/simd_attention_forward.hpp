@@ -119,6 +119,8 @@ void attention_forward(const KernelArgs& args) {
         running.l[i % kLanes] = on ? T(1) : T(0);
         begun[i / kLanes] = args.accumulate;
       }
+      Prefetch outputs(
+          Lines<T>{output<T>(args, 0) + shape.out(b, h, s0), shape.heads * D, 1}, queries, D);
       for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
         const int64_t start = shape.key_start(key_piece);
         const int64_t visible = least(shape.piece, q0 + queries - start);
@@ -128,12 +130,17 @@ void attention_forward(const KernelArgs& args) {
           const T* const key = kv_base + shape.key(b, kv, key_piece, k0);
           pack<T, Tile<T>::kRows>({key, shape.kv_row, 1}, keys, D, keys_packed);
           pack<T, Tile<T>::kRows>({key + shape.values(), 1, shape.kv_row}, D, keys, values_packed);
+          const int64_t more = least(A::kKeys, visible - k0 - A::kKeys);
+          const T* const next = key + A::kKeys * shape.kv_row;
+          Prefetch next_keys(Lines<T>{next, shape.kv_row, 1}, more, D);
+          Prefetch next_values(Lines<T>{next + shape.values(), shape.kv_row, 1}, more, D);
           for (int64_t p = 0; p < panels; ++p) {
             const int64_t first = p * kLanes, lanes = least(kLanes, queries - first);
             const Visible<T> sees(shape, b, s0 + first, lanes, q0 + first, start + k0, keys);
             if (sees.rows == 0 || shape.hidden(b, s0 + first, start + k0) >= keys) continue;
             multiply_panels<T>(sees.rows, D, keys_packed, Tile<T>::kRows * D,
-                               queries_packed + first * D, scores, kLanes, false);
+                               queries_packed + first * D, scores, kLanes, false,
+                               p % 2 == 0 ? next_keys : next_values);
             const bool changed =
                 sees.all
                     ? softmax[p].template add<false>(scores, sees.rows, shape.scale, sees,
@@ -147,7 +154,7 @@ void attention_forward(const KernelArgs& args) {
             T* const sum = sums + p * rows * kLanes;
             if (begun[p] && changed) scale_lanes(sum, D, correction);
             multiply_panels<T>(D, sees.rows, values_packed, Tile<T>::kRows * keys, scores, sum,
-                               kLanes, begun[p]);
+                               kLanes, begun[p], outputs);
             begun[p] = true;
           }
         }
