@@ -51,8 +51,9 @@ inline void multiply_panels(int64_t rows, int64_t depth, const T* a, int64_t pan
   }
 }
 
-/// Stores the panel `from` [rows, kLanes], which has whole vectors of rows, as one row of `to` for each of the first `lanes` queries,
-/// `stride` apart: to[lane][row] = [to +] from[row][lane] * factor[lane].
+/// Stores the panel `from` [rows, kLanes], which has whole vectors of rows, as one row of `to` for
+/// each of the first `lanes` queries, `stride` apart: to[lane][row] = [to +] from[row][lane] *
+/// factor[lane].
 template <class T>
 inline void store_transposed(const T* from, int64_t rows, int64_t lanes, const T* factor, T* to,
                              int64_t stride, bool add) {
@@ -163,8 +164,7 @@ struct Visible {
   /// Of the lanes of vector v: `seen` where they see the key, else `hidden`.
   Vec<T> choose(int64_t key, int v, Vec<T> seen, Vec<T> hidden) const {
     const Vec<T> k = splat(static_cast<T>(key));
-    const IntVec<T> sees =
-        (k >= load(begin + v * kWidth<T>)) & (k < load(end + v * kWidth<T>));
+    const IntVec<T> sees = (k >= load(begin + v * kWidth<T>)) & (k < load(end + v * kWidth<T>));
     return sees ? seen : hidden;
   }
 };

@@ -15,11 +15,11 @@ struct BackwardScratch {
   static constexpr int64_t kKeys = kTiles * A::kKeys, kQueries = kPanels * A::kLanes;
   static constexpr int64_t kScores = A::kKeys * A::kLanes;
 
-  int64_t columns;                    // of the gradients of keys and values: whole panels
-  int64_t rows;                       // of those of queries, which lie transposed
-  T *key, *value, *key_by_column;     // packed tiles of keys
-  T *d_key, *d_value;                 // [kKeys, columns]
-  T *query, *d_out;                   // packed by query, [D, kLanes] each panel
+  int64_t columns;                 // of the gradients of keys and values: whole panels
+  int64_t rows;                    // of those of queries, which lie transposed
+  T *key, *value, *key_by_column;  // packed tiles of keys
+  T *d_key, *d_value;              // [kKeys, columns]
+  T *query, *d_out;                // packed by query, [D, kLanes] each panel
   T *query_by_column, *d_out_by_column;
   T* d_query;                         // [rows, kLanes] each panel
   T *probs, *d_scores;                // [keys, kLanes] each panel
@@ -73,8 +73,8 @@ inline void pack_by_key(const T* scores, int64_t keys, int64_t count, T* out) {
   }
 }
 
-/// Turns raw scores [keys, kLanes] into probabilities p = exp(scale * score - lse), and gradients of
-/// probabilities into those of raw scores: scale * p * (d - delta).
+/// Turns raw scores [keys, kLanes] into probabilities p = exp(scale * score - lse), and gradients
+/// of probabilities into those of raw scores: scale * p * (d - delta).
 template <class T, bool kMasked>
 inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T scale, const T* lse,
                              const T* delta, const Visible<T>& visible) {
@@ -150,8 +150,8 @@ void attention_backward(const KernelArgs& args) {
                              kLanes, false, next_queries);
           multiply_panels<T>(sees.rows, D, at.value + k0 * D, kRows * D, at.d_out + first * D,
                              d_scores, kLanes, false, next_d_out);
-          const T* const factors = dropout.factors(h, b * seq + s0 + first, lanes, first_key + k0,
-                                                   sees.rows, at.drawn);
+          const T* const factors =
+              dropout.factors(h, b * seq + s0 + first, lanes, first_key + k0, sees.rows, at.drawn);
           for (int64_t i = 0; factors && i < sees.rows * kLanes; ++i) d_scores[i] *= factors[i];
           T norm[kLanes], row_delta[kLanes];
           for (int64_t i = 0; i < kLanes; ++i) {

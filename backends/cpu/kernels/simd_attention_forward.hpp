@@ -81,10 +81,10 @@ void attention_forward(const KernelArgs& args) {
     // Packing writes up to a vector beyond a panel.
     const int64_t query_size = A::kQueries * D + kWidth<T>, sums_size = A::kPanels * rows * kLanes;
     const int64_t key_size = A::kKeys * D + kWidth<T>, value_size = rows * A::kKeys + kWidth<T>;
-    const int64_t size = query_size + sums_size + key_size + value_size + A::kKeys * kLanes +
-                         dropout.size();
-    T* const queries_packed = static_cast<T*>(
-        scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T)));
+    const int64_t size =
+        query_size + sums_size + key_size + value_size + A::kKeys * kLanes + dropout.size();
+    T* const queries_packed =
+        static_cast<T*>(scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T)));
     T* const sums = queries_packed + query_size;  // running outputs, not yet divided by l
     T* const keys_packed = sums + sums_size;
     T* const values_packed = keys_packed + key_size;
@@ -119,8 +119,8 @@ void attention_forward(const KernelArgs& args) {
         running.l[i % kLanes] = on ? T(1) : T(0);
         begun[i / kLanes] = args.accumulate;
       }
-      Prefetch outputs(
-          Lines<T>{output<T>(args, 0) + shape.out(b, h, s0), shape.heads * D, 1}, queries, D);
+      Prefetch outputs(Lines<T>{output<T>(args, 0) + shape.out(b, h, s0), shape.heads * D, 1},
+                       queries, D);
       for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
         const int64_t start = shape.key_start(key_piece);
         const int64_t visible = least(shape.piece, q0 + queries - start);
@@ -141,12 +141,10 @@ void attention_forward(const KernelArgs& args) {
             multiply_panels<T>(sees.rows, D, keys_packed, Tile<T>::kRows * D,
                                queries_packed + first * D, scores, kLanes, false,
                                p % 2 == 0 ? next_keys : next_values);
-            const bool changed =
-                sees.all
-                    ? softmax[p].template add<false>(scores, sees.rows, shape.scale, sees,
-                                                     correction)
-                    : softmax[p].template add<true>(scores, sees.rows, shape.scale, sees,
-                                                    correction);
+            const bool changed = sees.all ? softmax[p].template add<false>(
+                                                scores, sees.rows, shape.scale, sees, correction)
+                                          : softmax[p].template add<true>(
+                                                scores, sees.rows, shape.scale, sees, correction);
             if (const T* const factors = dropout.factors(h, b * shape.seq + s0 + first, lanes,
                                                          start + k0, sees.rows, drawn)) {
               for (int64_t i = 0; i < sees.rows * kLanes; ++i) scores[i] *= factors[i];

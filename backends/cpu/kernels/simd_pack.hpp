@@ -51,8 +51,8 @@ inline void transpose(Vec<T> (&rows)[kWidth<T>]) {
   }
 }
 
-// GCC 12 takes the last loop of pack_transposed for one without an end where the depth is a constant,
-// a multiple of a vector's width, so that the loop has nothing to do.
+// GCC 12 takes the last loop of pack_transposed for one without an end where the depth is a
+// constant, a multiple of a vector's width, so that the loop has nothing to do.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"
