@@ -31,7 +31,7 @@ void run(benchmark::State& state, Kernel kernel, std::size_t absent_from = 100) 
   std::vector<std::vector<float>> memory;
   const auto bind = [&](Operand& operand, std::int64_t elements) {
     operand.formal = static_cast<std::int16_t>(memory.size());
-    memory.emplace_back(static_cast<std::size_t>(elements),
+    memory.emplace_back(static_cast<std::size_t>(elements),  // of bfloat16, half of it is used
                         operand.dtype == DType::I32 ? 0.0f : 0.5f);
   };
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
@@ -53,7 +53,8 @@ void run(benchmark::State& state, Kernel kernel, std::size_t absent_from = 100) 
 }
 
 /// The linears of a block and the logits: forward (NT), input gradient (NN), weight gradient (TN).
-void gemm(benchmark::State& state, std::int64_t out, std::int64_t in, int pass) {
+template <DType kType>
+void gemm_of(benchmark::State& state, std::int64_t out, std::int64_t in, int pass) {
   const std::int64_t tokens = state.range(0);
   Kernel kernel;
   kernel.kind = KernelKind::Gemm;
@@ -61,14 +62,19 @@ void gemm(benchmark::State& state, std::int64_t out, std::int64_t in, int pass) 
   if (pass == 1) kernel.dims = {tokens, in, out, 0, 0};
   if (pass == 2) kernel.dims = {out, in, tokens, 1, 0};
   kernel.accumulate = pass == 2;
-  kernel.in.resize(2);
-  kernel.out.resize(1);
+  kernel.dtype = kType;
+  kernel.in.assign(2, Operand{-1, kType, 0});
+  kernel.out.assign(1, Operand{-1, pass == 2 ? DType::F32 : kType, 0});
   run(state, kernel);
 }
-#define LOCKSTEP_GEMM_BENCH(name, out, in)                                         \
-  BENCHMARK_CAPTURE(gemm, name##_forward, out, in, 0)->Arg(256)->Arg(1024);        \
-  BENCHMARK_CAPTURE(gemm, name##_input_gradient, out, in, 1)->Arg(256)->Arg(1024); \
-  BENCHMARK_CAPTURE(gemm, name##_weight_gradient, out, in, 2)->Arg(256)->Arg(1024)
+constexpr auto gemm = gemm_of<DType::F32>, gemm_bf16 = gemm_of<DType::BF16>;
+#define LOCKSTEP_GEMM_BENCH(name, out, in)                                              \
+  BENCHMARK_CAPTURE(gemm, name##_forward, out, in, 0)->Arg(256)->Arg(1024);             \
+  BENCHMARK_CAPTURE(gemm, name##_input_gradient, out, in, 1)->Arg(256)->Arg(1024);      \
+  BENCHMARK_CAPTURE(gemm, name##_weight_gradient, out, in, 2)->Arg(256)->Arg(1024);     \
+  BENCHMARK_CAPTURE(gemm_bf16, name##_forward, out, in, 0)->Arg(256)->Arg(1024);        \
+  BENCHMARK_CAPTURE(gemm_bf16, name##_input_gradient, out, in, 1)->Arg(256)->Arg(1024); \
+  BENCHMARK_CAPTURE(gemm_bf16, name##_weight_gradient, out, in, 2)->Arg(256)->Arg(1024)
 LOCKSTEP_GEMM_BENCH(qkv, 2304, 768);
 LOCKSTEP_GEMM_BENCH(proj, 768, 768);
 LOCKSTEP_GEMM_BENCH(fc, 3072, 768);

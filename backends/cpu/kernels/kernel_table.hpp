@@ -21,6 +21,8 @@ struct KernelArgs {
   std::byte* out[8] = {};
   bool in_f64[8] = {};  // whether the operand's own type is float64, else float32 or int32
   bool out_f64[8] = {};
+  bool in_bf16[8] = {};  // likewise bfloat16; of gemm_bf16 only, because others' are widened
+  bool out_bf16[8] = {};
   bool accumulate = false;
   double lr = 0;
   std::int64_t step = 0;  // 0-based
@@ -36,6 +38,9 @@ struct KernelTable {
   const char* isa = "";
   KernelFunction f32[96] = {};
   KernelFunction f64[96] = {};
+  /// A Gemm whose matrices A and B are bfloat16; each of the others is that or float32. Null where
+  /// the machine has no instructions for it, and operands are widened.
+  KernelFunction gemm_bf16 = nullptr;
   /// c[m,n] = beta * c + op(a)[m,k] op(b)[k,n] on the calling thread; beta is 0 or 1.
   void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                    std::int64_t lda, const float* b, std::int64_t ldb, int beta, float* c,
@@ -51,10 +56,13 @@ struct KernelTable {
 KernelTable baseline_table();
 KernelTable v3_table();  // AVX2 and FMA; x86-64 only
 KernelTable v4_table();  // AVX-512; x86-64 only
+/// KernelTable::gemm_bf16 with AMX; null if the processor or the system has none. To be called on
+/// processors with AVX-512 only.
+KernelFunction bf16_tile_gemm();
 
 /// The tables that this machine can run, from the baseline to the best; found once.
 struct KernelTables {
-  KernelTable tables[3];
+  KernelTable tables[4];
   int count = 0;
   const KernelTable& best() const { return tables[count - 1]; }
 };

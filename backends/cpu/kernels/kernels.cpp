@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/kernels.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <cstdlib>
@@ -27,6 +28,16 @@ KernelFunction function_of(const KernelTable& table, const Kernel& kernel) {
   return (kernel.dtype == DType::F64 ? table.f64 : table.f32)[static_cast<int>(kernel.kind)];
 }
 
+/// Whether KernelTable::gemm_bf16 computes it.
+bool is_bf16_gemm(const Kernel& kernel) {
+  const auto fits = [](const Operand& x) {
+    return !x.present() || x.dtype == DType::BF16 || x.dtype == DType::F32;
+  };
+  return kernel.kind == KernelKind::Gemm && kernel.in[0].dtype == DType::BF16 &&
+         kernel.in[1].dtype == DType::BF16 &&
+         std::all_of(kernel.in.begin(), kernel.in.end(), fits) && fits(kernel.out[0]);
+}
+
 }  // namespace
 
 const KernelTables& kernel_tables() {
@@ -42,6 +53,11 @@ const KernelTables& kernel_tables() {
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl")) {
       found.tables[found.count++] = v4_table();
+      if (const KernelFunction gemm = bf16_tile_gemm()) {
+        KernelTable& table = found.tables[found.count++] = v4_table();
+        table.isa = "x86-64-v4-amx";
+        table.gemm_bf16 = gemm;
+      }
     }
 #endif
     return found;
@@ -134,16 +150,19 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
     args.in[i] = address(kernel.in[i]);
     args.in_f64[i] = kernel.in[i].dtype == DType::F64;
+    args.in_bf16[i] = kernel.in[i].dtype == DType::BF16;
   }
   for (std::size_t i = 0; i < kernel.out.size(); ++i) {
     args.out[i] = address(kernel.out[i]);
     args.out_f64[i] = kernel.out[i].dtype == DType::F64;
+    args.out_bf16[i] = kernel.out[i].dtype == DType::BF16;
   }
   args.accumulate = kernel.accumulate;
   args.lr = context.lr;
   args.step = context.step;
   args.layer = context.layer;
   args.team = &team;
+  if (table.gemm_bf16 != nullptr && is_bf16_gemm(kernel)) return table.gemm_bf16(args);
   const WidenedOperands widened(kernel, args, team);
   function_of(table, kernel)(args);
   if (kernel.stochastic) round_at_random(kernel, address, args, context, team);

@@ -86,8 +86,9 @@ TEST_CASE("supports refuses types that no kernel here computes in", "[backends][
   CHECK_FALSE(supports(kernel));
 }
 
-TEST_CASE("the instruction set in use is one of the three", "[backends][cpu]") {
-  CHECK((cpu_isa() == "baseline" || cpu_isa() == "x86-64-v3" || cpu_isa() == "x86-64-v4"));
+TEST_CASE("the instruction set in use is one of the four", "[backends][cpu]") {
+  CHECK((cpu_isa() == "baseline" || cpu_isa() == "x86-64-v3" || cpu_isa() == "x86-64-v4" ||
+         cpu_isa() == "x86-64-v4-amx"));
   CHECK(kernel_tables().count >= 1);
 }
 

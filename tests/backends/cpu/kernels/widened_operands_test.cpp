@@ -102,6 +102,53 @@ TEST_CASE("every way of passing operands is rounded once", "[backends][cpu]") {
   }
 }
 
+TEST_CASE("products in bfloat16 of all shapes are those of their exact operands",
+          "[backends][cpu]") {
+  struct Shape {
+    std::int64_t m, n, k;
+  };
+  for (const auto& [m, n, k] :
+       {Shape{1, 1, 1}, Shape{16, 32, 32}, Shape{33, 47, 31}, Shape{5, 70, 65}, Shape{70, 5, 64},
+        Shape{64, 96, 160}, Shape{31, 33, 700}, Shape{40, 66, 5000}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        for (const bool adds : {false, true}) {
+          INFO(m << " x " << n << " x " << k << (ta ? " T" : " N") << (tb ? "T" : "N"));
+          const Values a = rounded(random_values(to_size(m * k), 1));
+          const Values b = rounded(random_values(to_size(k * n), 2));
+          const Values bias = rounded(random_values(to_size(n), 3));
+          const Values resid = rounded(random_values(to_size(m * n), 4));
+          const Values old = rounded(random_values(to_size(m * n), 5));
+          KernelCase c{KernelKind::Gemm, DType::BF16};
+          c.dims = {m, n, k, ta, tb};
+          c.accumulate = adds;
+          c.in = {{a}, {b}, {adds ? bias : Values{}}, {adds ? resid : Values{}}};
+          c.out = {{to_size(m * n), -1, adds ? old : Values{}}};
+          Values exact(to_size(m * n), 0.0);
+          for (std::int64_t i = 0; i < m; ++i) {
+            for (std::int64_t j = 0; j < n; ++j) {
+              double sum =
+                  adds ? bias[to_size(j)] + resid[to_size(i * n + j)] + old[to_size(i * n + j)] : 0;
+              for (std::int64_t l = 0; l < k; ++l) {
+                sum +=
+                    a[to_size(ta ? l * m + i : i * k + l)] * b[to_size(tb ? j * k + l : l * n + j)];
+              }
+              exact[to_size(i * n + j)] = sum;
+            }
+          }
+          // Sums are float32, and rounded to 8 bits once.
+          for (const auto& results : run_everywhere(c)) {
+            for (std::size_t i = 0; i < exact.size(); ++i) {
+              REQUIRE(std::abs(results[0][i] - exact[i]) <=
+                      std::abs(exact[i]) / 256 * 1.001 + 1e-5);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("types may be mixed: bfloat16 in, a float32 sum out", "[backends][cpu]") {
   const Values x = rounded(random_values(6, 11)), dy = rounded(random_values(4, 12));
   Memory a(6, DType::BF16), b(4, DType::BF16), sum(6, DType::F32);
