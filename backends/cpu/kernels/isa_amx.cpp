@@ -2,7 +2,8 @@
 // Manual, vol. 1, ch. 18): registers of 16 rows of 64 bytes, and an instruction that adds the
 // product of a tile [16, 32] and a tile of 16 pairs [16, 16, 2] to one of float32 [16, 16].
 // Products are exact, and every element of C is summed over k in the same order, whatever its
-// position and the number of threads. Compiled with AMX; see cmake/LockstepCpuKernels.cmake.
+// position and the number of threads; subnormal operands and sums count as zero. Compiled with AMX;
+// see cmake/LockstepCpuKernels.cmake.
 #include "backends/cpu/kernels/kernel_table.hpp"
 
 #if defined(__x86_64__) && defined(__AMX_BF16__) && defined(__linux__)
