@@ -82,6 +82,7 @@ class RandomLayouts {
                  "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
                  "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
       sometimes({"attention-dropped"});
+      sometimes({"fp8", "fp8-columns", "fp8 training.num_layers_at_end_in_bf16=1", "fp8-tensors"});
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
