@@ -16,14 +16,16 @@ struct Quantized {
   std::uint8_t* codes;
   Ref scales;
   int64_t rows, cols, row_step, col_step, across, along;
+  int64_t parts;  // blocks side by side
   int mantissa;
 };
 
-/// Block (i, j) of the grid makes that block of y. Neighbouring threads take neighbours in x.
+/// A block of the grid makes one of y. Neighbouring threads take neighbours in x.
 template <class T>
 __global__ void quantize_block(Quantized<T> q) {
   using A = Acc<T>;
-  const int64_t row0 = blockIdx.x * q.across, col0 = blockIdx.y * q.along;
+  const int64_t block = blockIdx.x;
+  const int64_t row0 = block / q.parts * q.across, col0 = block % q.parts * q.along;
   const int64_t rows = smaller(q.across, q.rows - row0), cols = smaller(q.along, q.cols - col0);
   const bool by_rows = q.row_step == 1;
   A largest = 0;
@@ -35,8 +37,7 @@ __global__ void quantize_block(Quantized<T> q) {
   }
   const int exponent = float8_exponent(block_max<kThreads>(largest), q.mantissa);
   if (threadIdx.x == 0) {
-    q.scales.set(blockIdx.x * static_cast<int64_t>(gridDim.y) + blockIdx.y,
-                 lockstep::power_of_two<A>(exponent));
+    q.scales.set(block, lockstep::power_of_two<A>(exponent));
   }
   const A factor = lockstep::power_of_two<A>(-exponent);
   for (int64_t i = threadIdx.x; i < rows * cols; i += kThreads) {
@@ -106,19 +107,19 @@ void quantize(const KernelCall& call, Queue& queue) {
                          transposed ? rows : 1,
                          d[3],
                          d[4],
+                         blocks_of(cols, d[4]),
                          static_cast<int>(call.kernel->scalars[0])};
-    const unsigned down = blocks_of(rows, d[3]), right = blocks_of(cols, d[4]);
+    const int64_t blocks = blocks_of(rows, d[3]) * q.parts;
     if (const Ref others = input_ref(call, 1)) {
-      queue.launch({1}, {kThreads}, 0, take_largest, others, d[5], q.scales,
-                   static_cast<int64_t>(down) * right);
-    } else if (down * right == 1) {
+      queue.launch({1}, {kThreads}, 0, take_largest, others, d[5], q.scales, blocks);
+    } else if (blocks == 1) {
       auto* const largest = reinterpret_cast<Acc<T>*>(call.scratch);
       const unsigned parts = blocks_of(rows * cols, kPart);
       queue.launch({parts}, {kThreads}, 0, largest_of_parts<T>, q.x, rows * cols, largest);
       queue.launch({1}, {kThreads}, 0, scale_of_parts<Acc<T>>, largest, parts, q.mantissa,
                    q.scales);
     } else {
-      return queue.launch({down, right}, {kThreads}, 0, quantize_block<T>, q);
+      return queue.launch({static_cast<unsigned>(blocks)}, {kThreads}, 0, quantize_block<T>, q);
     }
     if (q.codes == nullptr) return;
     queue.launch({blocks_of(rows * cols, kThreads)}, {kThreads}, 0, code_all<T>, q);
