@@ -12,7 +12,7 @@ namespace {
 std::int64_t product_of(const Function& function, bool last, const ClusterSpec& cluster) {
   const Kernel* product = nullptr;
   for (const Kernel& kernel : function.kernels) {
-    if (kernel.kind != KernelKind::Gemm) continue;
+    if (kernel.kind != KernelKind::Gemm && kernel.kind != KernelKind::ScaledGemm) continue;
     product = &kernel;
     if (!last) break;
   }

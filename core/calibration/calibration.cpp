@@ -25,6 +25,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
       {K::Gemm, {tokens, width, 4 * width, 0, 0}},
       {K::Gemm, {4 * width, width, tokens, 1, 0}},
+      {K::Quantize, {tokens, width, 0, 1, 128}, {3}, 0, 1},
+      {K::ScaledGemm, {tokens, 4 * width, width, 1, 128, 128}, {3, 3}, 1},
       {K::ColumnSum, {tokens, 4 * width}},
       {K::AttentionForward, {batch, seq, heads, heads, head_dim}},
       {K::AttentionForward, {batch, seq, 4 * heads, 4 * heads, narrow}},

@@ -101,8 +101,11 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
     return i < operands.size() && operands[i].present();
   };
   switch (kernel.kind) {
-    case KernelKind::Gemm: {
-      const bool weight_gradient = kernel.dims[3] == 1 && kernel.dims[4] == 0;
+    case KernelKind::Gemm:
+    case KernelKind::ScaledGemm: {
+      const bool weight_gradient = kernel.kind == KernelKind::ScaledGemm
+                                       ? kernel.dims[6] == 1
+                                       : kernel.dims[3] == 1 && kernel.dims[4] == 0;
       if (weight_gradient && !f.fused_gradient_accumulation) {
         const auto gradient = static_cast<double>(size_of(kernel.out[0].dtype));
         return elements(kernel) * (2 * size + 2 * gradient);
@@ -169,7 +172,7 @@ Seconds body_time(const Kernel& kernel, const DeviceSpec& device, const Framewor
   if (is_attention(kernel) && framework.attention != AttentionKernel::Profile) {
     return attention_time(kernel, device, framework);
   }
-  if (kernel.kind == KernelKind::Gemm) {
+  if (kernel.kind == KernelKind::Gemm || kernel.kind == KernelKind::ScaledGemm) {
     if (const auto time = product_time(kernel, device, framework)) return *time;
     const double rate = framework.matmul_rate(device.compute_capability);
     return Seconds{roofline(kernel, device).v / rate};
@@ -198,6 +201,8 @@ FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype) {
 
 FlopsPerSecond product_rate(const DeviceSpec& device, const Kernel& kernel) {
   if (kernel.tf32 && device.tf32_rate.v > 0) return device.tf32_rate;
+  // Without units for them, codes are widened to the kernel's own type.
+  if (kernel.kind == KernelKind::ScaledGemm && device.fp8_rate.v > 0) return device.fp8_rate;
   return peak_rate(device, kernel.dtype);
 }
 

@@ -33,8 +33,10 @@ double ceiling(double value) {
 /// nanoGPT's 124M a fifth of the step, its author found.
 double alignment_rate(const Kernel& kernel) {
   const std::int64_t m = kernel.dims[0], n = kernel.dims[1], k = kernel.dims[2];
-  const std::int64_t a = kernel.dims[3] != 0 ? m : k, b = kernel.dims[4] != 0 ? k : n;
-  const std::int64_t whole = 16 / size_of(kernel.dtype);
+  const bool codes = kernel.kind == KernelKind::ScaledGemm;
+  const std::int64_t a = !codes && kernel.dims[3] != 0 ? m : k;
+  const std::int64_t b = codes || kernel.dims[4] != 0 ? k : n;
+  const std::int64_t whole = 16 / (codes ? 1 : size_of(kernel.dtype));
   std::int64_t worst = whole;
   for (const std::int64_t contiguous : {a, b, n}) {
     std::int64_t aligned = whole;
@@ -58,7 +60,10 @@ double narrowed_elements(const Kernel& kernel) {
 std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& device,
                                     const FrameworkSpec& framework) {
   const bool tf32 = kernel.tf32 && device.tf32_rate.v > 0;
-  if (device.compute_units == 0 || (size_of(kernel.dtype) != 2 && !tf32)) return std::nullopt;
+  const bool codes = kernel.kind == KernelKind::ScaledGemm && device.fp8_rate.v > 0;
+  if (device.compute_units == 0 || (size_of(kernel.dtype) != 2 && !tf32 && !codes)) {
+    return std::nullopt;
+  }
   const auto m = static_cast<double>(kernel.dims[0]), n = static_cast<double>(kernel.dims[1]),
              k = static_cast<double>(kernel.dims[2]);
   const double units = device.compute_units;
@@ -67,9 +72,11 @@ std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& devi
   // achievable matmul FLOPS). No public table has 4 bits beside 16, which are taken to reach as
   // much.
   constexpr double kNarrowPart = 0.88;
-  const auto narrow =
-      size_of(kernel.dtype) == 2 ? narrow_products(device, framework) : std::nullopt;
-  const double peak = narrow ? narrow->rate.v * kNarrowPart : product_rate(device, kernel).v;
+  const auto narrow = size_of(kernel.dtype) == 2 && kernel.kind == KernelKind::Gemm
+                          ? narrow_products(device, framework)
+                          : std::nullopt;
+  const double peak = narrow ? narrow->rate.v * kNarrowPart
+                             : product_rate(device, kernel).v * (codes ? kNarrowPart : 1);
   const double unit_rate = peak / units * device.matmul_efficiency *
                            framework.matmul_rate(device.compute_capability) *
                            alignment_rate(kernel);

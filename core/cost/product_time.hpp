@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-/// The time of a Gemm without its launch. Returns nullopt where the device does not say how many
-/// units it has, or computes the type without matrix units, because the device's efficiency curve
-/// then says all.
+/// The time of a Gemm or ScaledGemm without its launch. Returns nullopt where the device does not
+/// say how many units it has, or computes the type without matrix units, because the device's
+/// efficiency curve then says all.
 std::optional<Seconds> product_time(const Kernel& kernel, const DeviceSpec& device,
                                     const FrameworkSpec& framework);
 

@@ -111,6 +111,9 @@ void hand_to_deepspeed(const Scenario& s, Handover& h) {
     set(config, "training.mixed_precision_reduce",
         t.reduce_dtype() == DType::F32 ? "fp32" : "bf16");
   }
+  leave_unsaid(
+      h.unsaid, t.fp8 != Fp8Format::None,
+      "training.fp8: its script's model multiplies in 8 bits by Transformer Engine's layers");
   say_zero(s, config, h.unsaid);
   say_optimizer(s.optimizer, config, h.unsaid);
   if (Json schedule = schedule_of(s, h.unsaid); !schedule.is_null()) config["scheduler"] = schedule;

@@ -426,12 +426,33 @@ class MegatronReader : MegatronAccount {
       if (given("hysteresis")) take("loss_scale.hysteresis", 1);
       if (given("min-loss-scale")) take_real("loss_scale.min_scale", 1);
     }
-    if (given("fp8-format")) {
-      plan_.lose(from("fp8-format") +
-                 ": products in FP8 are a framework's way here: [framework] "
-                 "fp8 = \"delayed\"");
-      know_all("fp8-");
+    if (given("fp8-format")) read_fp8();
+  }
+
+  void read_fp8() {
+    const std::string format = word("fp8-format"), given_recipe = word("fp8-recipe");
+    const std::string recipe =
+        given_recipe.empty() ? "delayed" : given_recipe;  // Megatron's default
+    if (recipe == "delayed" || given("num-experts") || given("multi-latent-attention")) {
+      plan_.lose(from("fp8-format") + ", recipe " + recipe +
+                 ": products in 8 bits are run with scales of the tensor at hand or of its blocks, "
+                 "without experts and latent attention; simulate these with [framework] fp8 = \"" +
+                 (recipe == "delayed"      ? "delayed"
+                  : recipe == "tensorwise" ? "current"
+                                           : "block") +
+                 "\"");
+    } else {
+      plan_.text("training.fp8", format, from("fp8-format"));
+      plan_.text("training.fp8_recipe", recipe, from("fp8-recipe"));
+      if (flag("first-last-layers-bf16")) {
+        take("training.num_layers_at_start_in_bf16", 1);
+        take("training.num_layers_at_end_in_bf16", 1);
+      }
+      if (flag("fp8-param-gather")) {
+        plan_.lose(from("fp8-param-gather") + ": parameters are gathered in their own type");
+      }
     }
+    know_all("fp8-");
   }
 
   void read_optimizer() {

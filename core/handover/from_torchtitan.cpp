@@ -341,8 +341,21 @@ class TorchtitanReader {
       plan_.lose("fault_tolerance.enable: replicas do not come and go");
     const Node* converters = find("model.converters");
     if (converters != nullptr && !converters->children.empty()) {
-      plan_.lose("model.converters = " + to_text(*converters) +
-                 ": products in narrow types are a framework's way here ([framework] fp8)");
+      const std::string named = to_text(*converters);
+      const std::string recipe =
+          word("quantize.linear.float8.recipe_name", word("float8.recipe_name", ""));
+      if (named.find("linear.mx") != std::string::npos) {
+        plan_.text("training.fp8", "e4m3", "model.converters = " + named);
+        plan_.text("training.fp8_recipe", "mxfp8");
+      } else if (named.find("float8") != std::string::npos &&
+                 (recipe.empty() || recipe == "tensorwise")) {
+        plan_.text("training.fp8", "hybrid", "model.converters = " + named);
+        plan_.text("training.fp8_recipe", "tensorwise");
+      } else {
+        plan_.lose("model.converters = " + named + " " + recipe +
+                   ": products in 8 bits are run with scales of blocks or of the tensor at hand "
+                   "(training.fp8), and those of rows simulated ([framework] fp8 = \"current\")");
+      }
     }
     for (const Setting& s : settings_) {
       if (used_.count(s.name) > 0) continue;

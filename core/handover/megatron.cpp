@@ -249,6 +249,19 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   a.flag_if(t.param_dtype() == DType::F16, "fp16");
   a.flag_if(t.param_dtype() == DType::BF16 && t.reduce_dtype() == DType::F32,
             named("training.mixed_precision_reduce"));
+  if (t.fp8 != Fp8Format::None) {
+    a.set(named("training.fp8"), t.fp8 == Fp8Format::Hybrid ? "hybrid" : "e4m3");
+    a.set(named("training.fp8_recipe"), t.fp8_recipe == Fp8Scaling::Blockwise ? "blockwise"
+                                        : t.fp8_recipe == Fp8Scaling::Mxfp8   ? "mxfp8"
+                                                                              : "tensorwise");
+    if (t.num_layers_at_start_in_bf16 + t.num_layers_at_end_in_bf16 > 0) {
+      a.flag("first-last-layers-bf16");
+      a.set(named("training.num_layers_at_start_in_bf16"), t.num_layers_at_start_in_bf16);
+      a.set(named("training.num_layers_at_end_in_bf16"), t.num_layers_at_end_in_bf16);
+    }
+    leave_unsaid(h.unsaid, t.fp8_block_size > 0,
+                 "training.fp8_block_size: its blocks have 128 elements, or 32 with mxfp8");
+  }
   leave_unsaid(h.unsaid, t.dtype != DType::F32, "training.dtype: its optimizer keeps float32");
   leave_unsaid(h.unsaid, p.pipeline_parallel_degree > 1 && s.accumulation_steps() > 1,
                "parallelism.pipeline_parallel_microbatches: all microbatches of a step pass its "

@@ -12,8 +12,8 @@ std::string dtype_name(DType type) { return std::string(to_string(type)); }
 /// A configuration in TOML, whose sections stand in the order in which they are given.
 class Config {
  public:
-  explicit Config(std::initializer_list<const char*> sections) {
-    for (const char* name : sections) sections_.emplace_back(name, "");
+  explicit Config(const std::vector<std::string>& sections) {
+    for (const std::string& name : sections) sections_.emplace_back(name, "");
   }
   /// Says a key of ours in torchtitan's word, which it must have.
   void set(std::string_view key, const std::string& value) {
@@ -178,9 +178,29 @@ void say_parallelism(const Scenario& s, Config& config, std::vector<std::string>
 void hand_to_torchtitan(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
 
-  Config config({"model", "optimizer", "lr_scheduler", "training", "parallelism", "checkpoint",
-                 "activation_checkpoint"});
+  std::vector<std::string> sections = {
+      "model",       "optimizer",  "lr_scheduler",         "training",
+      "parallelism", "checkpoint", "activation_checkpoint"};
+  // torchao's MXFP8 has E4M3 alone, and scales of tensors have E5M2 for gradients.
+  const bool mx = t.fp8 == Fp8Format::E4M3 && t.fp8_recipe == Fp8Scaling::Mxfp8;
+  const bool tensors = t.fp8 == Fp8Format::Hybrid && t.fp8_recipe == Fp8Scaling::Tensorwise;
+  if (mx) sections.push_back("quantize");
+  Config config(sections);
   say_model(s, config, h.unsaid);
+  if (mx) {
+    config.set("training.fp8", "[" + quoted("quantize.linear.mx") + "]");
+    config.set("training.fp8_recipe", quoted("mxfp8_cublas"));
+  }
+  if (tensors) config.set("training.fp8", "[" + quoted("quantize.linear.float8") + "]");
+  leave_unsaid(h.unsaid, t.fp8 != Fp8Format::None && !mx && !tensors,
+               "training.fp8: its products in 8 bits are tensorwise and hybrid, or mxfp8 of E4M3 "
+               "alone");
+  leave_unsaid(
+      h.unsaid, (mx || tensors) && t.num_layers_at_start_in_bf16 + t.num_layers_at_end_in_bf16 > 0,
+      "training.num_layers_at_start_in_bf16, num_layers_at_end_in_bf16: name their modules "
+      "in filter_fqns of the converter");
+  leave_unsaid(h.unsaid, mx && t.fp8_block_size > 0,
+               "training.fp8_block_size: its blocks have 32 elements");
 
   const bool other = !s.optimizer.is_adam();
   config.set("optimizer.name",

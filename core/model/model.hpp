@@ -8,6 +8,7 @@
 
 #include "core/ir/program.hpp"
 #include "core/model/function_builder.hpp"
+#include "core/model/products.hpp"
 #include "core/spec/activation_checkpoint.hpp"
 #include "core/spec/model.hpp"
 
@@ -21,6 +22,8 @@ struct LayerShape {
   DType gradient_dtype = DType::F32;  // of parameters' gradients
   DType buffer_dtype = DType::F32;    // of running statistics
   ActivationCheckpointSpec checkpoint;
+  Float8Factors float8;                        // of the linear layers of blocks,
+  std::int64_t wide_first = 0, wide_last = 0;  // but of so many first and last blocks
   double mean_document = 0;  // tokens of the documents to which attention is confined; 0: none are
   double residual_dropout = 0;    // of what the branches of a block add
   double embedding_dropout = 0;   // of the embeddings' sum

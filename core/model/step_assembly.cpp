@@ -101,12 +101,13 @@ class StepAssembly {
   const TensorInfo& info_of(TensorId t) const { return builder_.tensors_[t]; }
   static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
   /// The type in which an entry computes: the layer's, or that of its operands if none of them has
-  /// the layer's, as where statistics are combined.
+  /// the layer's, as where statistics are combined. Codes stand for values of the layer's type.
   DType arithmetic_type(const Entry& entry) const {
     std::optional<DType> type;
     each_tensor(entry, [&](std::size_t t) {
       const DType own = builder_.tensors_[t].dtype;
       if (own == DType::I32) return;
+      if (own == DType::U8) type = builder_.dtype_;
       if (!type || own == builder_.dtype_) type = own;
     });
     return type.value_or(builder_.dtype_);

@@ -4,19 +4,19 @@ namespace lockstep {
 
 TensorId TensorParallel::all_rows(Part part, TensorId x, std::int64_t width,
                                   const std::string& name) {
-  if (!by_rows()) return x;
+  if (!gathers_rows()) return x;
   const TensorId all = f_.tensor(rows() * width, name);
   f_.communicate(part, OpKind::AllGather, "tp", x, all);
   return all;
 }
 
 TensorId TensorParallel::partial(TensorId result, std::int64_t width, const std::string& name) {
-  return by_rows() ? f_.tensor(rows() * width, name) : result;
+  return gathers_rows() ? f_.tensor(rows() * width, name) : result;
 }
 
 void TensorParallel::sum(Part part, TensorId partial, TensorId result) {
   if (shape_.tensor_parallel > 1) {
-    f_.communicate(part, by_rows() ? OpKind::ReduceScatter : OpKind::AllReduce, "tp", partial,
+    f_.communicate(part, gathers_rows() ? OpKind::ReduceScatter : OpKind::AllReduce, "tp", partial,
                    result);
   }
   if (stages_ > 1) f_.communicate(part, OpKind::AllReduce, "pp", result, result);
@@ -72,12 +72,13 @@ void ColumnLinear::forward(TensorId x, TensorId y) {
   const TensorId all = tp_.all_rows(Part::Forward, x, in_, name_ + ".x");
   const std::int64_t rows = tp_.rows();
   const TensorId first = more_ == 0 ? y : f_.tensor(rows * out_);
-  f_.linear_forward(rows, in_, out_, all, weights_.w, weights_.b, {}, first);
+  const bool keeps_x = !tp_.gathers_rows();
+  products_.forward(rows, in_, out_, all, weights_.w, weights_.b, {}, first, keeps_x);
   adapter_.forward(all);
   adapter_.add_to(first, out_, weights_.adapter.b);
   if (more_ == 0) return;
   const TensorId rest = f_.tensor(rows * more_);
-  f_.linear_forward(rows, in_, more_, all, others_.w, others_.b, {}, rest);
+  products_.forward(rows, in_, more_, all, others_.w, others_.b, {}, rest, keeps_x);
   adapter_.add_to(rest, more_, others_.adapter.b);
   f_.emit(Part::Forward, KernelKind::JoinColumns, {{rows, out_, more_}, {}, {first, rest}, {y}});
 }
@@ -95,21 +96,22 @@ void ColumnLinear::backward(TensorId dy, TensorId dx) {
     f_.emit(Part::InputGrad, KernelKind::PartColumns,
             {{rows, out_, more_}, {}, {dy}, {first, rest}});
     const TensorId through_rest = f_.tensor(rows * in_);
-    f_.linear_backward(rows, in_, more_, rest, all, others_.w, through_rest, {}, {});
-    f_.emit(Part::InputGrad, KernelKind::Gemm,
-            {{rows, in_, out_, 0, 0}, {}, {first, weights_.w, {}, through_rest}, {partial}});
+    products_.input_gradient(rows, in_, more_, rest, others_.w, {}, through_rest);
+    products_.input_gradient(rows, in_, out_, first, weights_.w, through_rest, partial);
   } else {
-    f_.linear_backward(rows, in_, out_, dy, all, weights_.w, partial, {}, {});
+    products_.input_gradient(rows, in_, out_, dy, weights_.w, {}, partial);
   }
   adapter_.backward(first, out_, weights_.adapter.b, weights_.adapter.gb);
   if (more_ > 0) adapter_.backward(rest, more_, others_.adapter.b, others_.adapter.gb);
   adapter_.add_input_gradient(partial);
   if (tp_.overlaps_weight_gradients()) tp_.sum(Part::InputGrad, partial, dx);
   adapter_.weight_gradient(all);
-  f_.linear_backward(rows, in_, out_, first, all, weights_.w, {}, weights_.gw, weights_.gb);
-  if (more_ > 0) {
-    f_.linear_backward(rows, in_, more_, rest, all, others_.w, {}, others_.gw, others_.gb);
-  }
+  const auto of_weights = [&](std::int64_t out, TensorId d, const LinearTensors& weights) {
+    products_.weight_gradient(rows, in_, out, d, all, weights.gw);
+    f_.linear_backward(rows, in_, out, d, all, {}, {}, {}, weights.gb);
+  };
+  of_weights(out_, first, weights_);
+  if (more_ > 0) of_weights(more_, rest, others_);
   if (!tp_.overlaps_weight_gradients()) tp_.sum(Part::InputGrad, partial, dx);
 }
 
@@ -117,7 +119,7 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
   x_ = x;
   adapter_.forward(x);
   const auto multiply = [&](TensorId bias, TensorId rest, TensorId to) {
-    f_.linear_forward(tp_.rows(), in_, out_, x, weights_.w, bias, rest, to);
+    products_.forward(tp_.rows(), in_, out_, x, weights_.w, bias, rest, to, true);
     adapter_.add_to(to, out_, weights_.adapter.b);
   };
   if (!tp_.active() && !drops()) return multiply(weights_.b, residual, y);
@@ -138,7 +140,8 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
 void RowLinear::backward(TensorId dy, TensorId dx) {
   if (drops()) dy = dropout_->backward(Part::InputGrad, dy, name_ + ".dropped");
   const TensorId all = tp_.all_rows(Part::Backward, dy, out_, name_ + ".dy");
-  f_.linear_backward(tp_.rows(), in_, out_, all, x_, weights_.w, dx, weights_.gw, {});
+  products_.input_gradient(tp_.rows(), in_, out_, all, weights_.w, {}, dx);
+  products_.weight_gradient(tp_.rows(), in_, out_, all, x_, weights_.gw);
   adapter_.backward(all, out_, weights_.adapter.b, weights_.adapter.gb);
   adapter_.add_input_gradient(dx);
   adapter_.weight_gradient(x_);

@@ -16,6 +16,7 @@
 #include "core/model/function_builder.hpp"
 #include "core/model/layer_parameters.hpp"
 #include "core/model/model.hpp"
+#include "core/model/products.hpp"
 
 namespace lockstep {
 
@@ -26,12 +27,29 @@ class TensorParallel {
   TensorParallel(FunctionBuilder& f, const LayerShape& shape, int stages = 1,
                  double adapter_scale = 0)
       : f_(f), shape_(shape), stages_(stages), adapter_scale_(adapter_scale) {}
+  /// Lets linear layers that are made from now on multiply in 8 bits, if the shape says so.
+  void multiply_narrow() { float8_ = shape_.float8; }
   bool active() const { return shape_.tensor_parallel * stages_ > 1; }
+  /// Whether rows that a product needs are gathered for it, and again for the backward pass.
+  bool gathers_rows() const { return shape_.tensor_parallel > 1 && shape_.sequence_parallel; }
   std::int64_t rows() const { return shape_.rows(); }
   std::int64_t own_rows() const { return shape_.own_rows(); }
   /// Whether the gradient of a weight is computed while that of the input is summed up.
   bool overlaps_weight_gradients() const { return shape_.overlaps_weight_gradients; }
   double adapter_scale() const { return adapter_scale_; }
+  /// The products of the layer `name`, whose outputs the ranks of "tp" divide, or its inputs. Those
+  /// of "cp" have other tokens.
+  LinearProducts products(const std::string& name, bool divides_outputs) const {
+    const Divider tp{"tp", shape_.tensor_parallel}, cp{"cp", shape_.context_parallel};
+    const Dividers rows = {cp}, both = {tp, cp};
+    return {f_,
+            float8_,
+            sum_type(shape_.dtype),
+            name,
+            divides_outputs ? rows : both,
+            {tp},
+            divides_outputs ? both : rows};
+  }
 
   /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
   TensorId all_rows(Part part, TensorId x, std::int64_t width, const std::string& name);
@@ -42,11 +60,11 @@ class TensorParallel {
   void sum(Part part, TensorId partial, TensorId result);
 
  private:
-  bool by_rows() const { return shape_.tensor_parallel > 1 && shape_.sequence_parallel; }
   FunctionBuilder& f_;
   const LayerShape& shape_;
   const int stages_;
   const double adapter_scale_;
+  Float8Factors float8_;
 };
 
 /// The low-rank adapter beside a linear layer: adds scale · x aᵀ bᵀ to its result. Under tensor
@@ -80,13 +98,14 @@ class Adapter {
 class DividedLinear {
  public:
   DividedLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
-                std::int64_t out, const LinearTensors& weights)
+                std::int64_t out, const LinearTensors& weights, bool divides_outputs)
       : f_(f),
         tp_(tp),
         name_(std::move(name)),
         in_(in),
         out_(out),
         weights_(weights),
+        products_(tp.products(name_, divides_outputs)),
         adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
 
  protected:
@@ -95,6 +114,7 @@ class DividedLinear {
   std::string name_;
   std::int64_t in_, out_;
   LinearTensors weights_;
+  LinearProducts products_;
   Adapter adapter_;
   TensorId x_;
 };
@@ -102,7 +122,9 @@ class DividedLinear {
 /// y[rows, out] = x[rows, in] · wᵀ + b, with `out` this rank's share of the features.
 class ColumnLinear : public DividedLinear {
  public:
-  using DividedLinear::DividedLinear;
+  ColumnLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
+               std::int64_t out, const LinearTensors& weights)
+      : DividedLinear(f, tp, std::move(name), in, out, weights, true) {}
   /// Lets more columns of y, the last ones, be the product with other weights, which are divided in
   /// another way.
   void beside(std::int64_t out, const LinearTensors& weights) {
@@ -120,7 +142,9 @@ class ColumnLinear : public DividedLinear {
 /// y[rows, out] = x[rows, in] · wᵀ summed over "tp" + b + residual, with `in` this rank's share.
 class RowLinear : public DividedLinear {
  public:
-  using DividedLinear::DividedLinear;
+  RowLinear(FunctionBuilder& f, TensorParallel& tp, std::string name, std::int64_t in,
+            std::int64_t out, const LinearTensors& weights)
+      : DividedLinear(f, tp, std::move(name), in, out, weights, false) {}
   /// Lets this dropout, which must outlive it, drop elements of the sum and the bias.
   void drop(Dropout& dropout) { dropout_ = &dropout; }
   /// `residual` and `y` are own rows. Without a residual there must be no bias, and y needs a name.

@@ -135,16 +135,20 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
     LayerDeclaration block(model, spec, shape, name);
     const bool experts = spec.has_experts(i);
     declare_block(block, spec, experts);
+    const bool wide =
+        shape.float8.active() && (i < shape.wide_first || i >= spec.layers - shape.wide_last);
     const auto kind_with = [&](const Recompute& recompute) {
-      std::string kind =
-          std::string(experts ? "moe_block" : "block") + (recompute.any() ? "_r" : "");
+      std::string kind = std::string(experts ? "moe_block" : "block") + (wide ? "_wide" : "") +
+                         (recompute.any() ? "_r" : "");
       auto& alike = kinds[kind];
       const auto [known, fresh] = alike.try_emplace(trained_in(model, block.units(), name.size()),
                                                     static_cast<int>(model.kinds.size()));
       if (fresh) {
         if (alike.size() > 1) kind += "_" + std::to_string(alike.size());
+        LayerShape own = shape;
+        if (wide) own.float8 = {};
         model.kinds.push_back(
-            block_kind(spec, shape, model, kind, name, block.units(), experts, recompute));
+            block_kind(spec, own, model, kind, name, block.units(), experts, recompute));
       }
       return known->second;
     };

@@ -62,6 +62,7 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
                      const Recompute& recompute) {
   FunctionBuilder f(kind, shape.dtype, shape.gradient_dtype);
   TensorParallel tp(f, shape, 1, spec.lora.scale());
+  tp.multiply_narrow();
   const LayerTensors p(f, model, name, units);
   const bool gpt2 = spec.is_gpt2_kind();
   const std::int64_t own = tp.own_rows();

@@ -115,6 +115,15 @@ constexpr auto choices(Fp8Recipe) {
                                 {"current", Fp8Recipe::Current},
                                 {"block", Fp8Recipe::Block}}};
 }
+constexpr auto choices(Fp8Format) {
+  return Choices<Fp8Format, 3>{
+      {{"none", Fp8Format::None}, {"e4m3", Fp8Format::E4M3}, {"hybrid", Fp8Format::Hybrid}}};
+}
+constexpr auto choices(Fp8Scaling) {
+  return Choices<Fp8Scaling, 3>{{{"blockwise", Fp8Scaling::Blockwise},
+                                 {"mxfp8", Fp8Scaling::Mxfp8},
+                                 {"tensorwise", Fp8Scaling::Tensorwise}}};
+}
 constexpr auto choices(Fp4Recipe) {
   return Choices<Fp4Recipe, 3>{
       {{"none", Fp4Recipe::None}, {"nvfp4", Fp4Recipe::Nvfp4}, {"mxfp4", Fp4Recipe::Mxfp4}}};

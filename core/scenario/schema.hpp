@@ -81,6 +81,11 @@ void describe(V& v, TrainingSpec& t) {
   v.field("mixed_precision_buffer", t.mixed_precision_buffer);
   v.field("float32_matmul", t.float32_matmul);
   v.field("float32_convolution", t.float32_convolution);
+  v.field("fp8", t.fp8);
+  v.field("fp8_recipe", t.fp8_recipe);
+  v.field("fp8_block_size", t.fp8_block_size);
+  v.field("num_layers_at_start_in_bf16", t.num_layers_at_start_in_bf16);
+  v.field("num_layers_at_end_in_bf16", t.num_layers_at_end_in_bf16);
   v.field("stochastic_rounding", t.stochastic_rounding);
   v.field("seed", t.seed);
   v.field("dataset", t.dataset);

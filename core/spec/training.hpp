@@ -33,6 +33,20 @@ constexpr DType type_of(PartDType part, DType otherwise) {
   return otherwise;
 }
 
+/// The formats of products in 8 bits (Transformer Engine's Format, Megatron-LM's --fp8-format).
+enum class Fp8Format {
+  None,
+  E4M3,    // of all factors
+  Hybrid,  // E4M3 of activations and weights, E5M2 of gradients
+};
+/// Which elements share a scale (Megatron-LM's --fp8-recipe).
+enum class Fp8Scaling {
+  Tensorwise,  // all of a tensor, as the ranks together hold it for a microbatch
+  Blockwise,   // 128 of a row that is summed over; of weights, 128 x 128 (DeepSeek-AI 2024,
+               // DeepSeek-V3, section 3.3.2; Transformer Engine's Float8BlockScaling)
+  Mxfp8,       // 32 of a row that is summed over (OCP Microscaling Formats 1.0)
+};
+
 struct TrainingSpec {
   int seq_len = 1024;        // tokens; 1 for a vision model, because an image has one target
   int local_batch_size = 1;  // sequences (images) per data-parallel rank and forward-backward pass
@@ -45,6 +59,11 @@ struct TrainingSpec {
   PartDType mixed_precision_buffer = PartDType::Default;  // of batch norm's running statistics
   Float32Products float32_matmul = Float32Products::Highest;  // PyTorch's defaults
   Float32Products float32_convolution = Float32Products::Tf32;
+  Fp8Format fp8 = Fp8Format::None;  // of the products of linear layers of blocks
+  Fp8Scaling fp8_recipe = Fp8Scaling::Blockwise;
+  int fp8_block_size = 0;  // elements of a row that share a scale; 0: as many as fp8_recipe says
+  int num_layers_at_start_in_bf16 = 0;  // with fp8, blocks that multiply in the parameters' type
+  int num_layers_at_end_in_bf16 = 0;
   bool stochastic_rounding = false;  // the optimizer rounds bfloat16 parameters at random
   std::uint64_t seed = 42;
   /// A text file, a folder or a token shard (.bin); for a vision model, a file of CIFAR-10's binary
@@ -72,6 +91,11 @@ struct TrainingSpec {
   double skip_grad_zscore = 0;  // SpikeLimits::grad_norm
 
   bool has_documents() const { return reset_attention_mask || eod_mask_loss; }
+  /// Elements of a row that share a scale; 0: all do.
+  int fp8_block() const {
+    if (fp8_recipe == Fp8Scaling::Tensorwise) return 0;
+    return fp8_block_size > 0 ? fp8_block_size : fp8_recipe == Fp8Scaling::Blockwise ? 128 : 32;
+  }
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }
   DType reduce_dtype() const { return type_of(mixed_precision_reduce, dtype); }
   DType buffer_dtype() const { return type_of(mixed_precision_buffer, dtype); }

@@ -69,6 +69,13 @@ class ConformanceCases {
   void latent(std::int64_t rows, std::int64_t heads, std::int64_t nope, std::int64_t rope,
               std::int64_t value);
 
+  // conformance_float8.cpp
+  /// A matrix in 8 bits, as it lies and transposed, in both formats.
+  void quantize(std::int64_t rows, std::int64_t cols, std::int64_t across, std::int64_t along);
+  /// A product of such matrices, whose blocks have `a_across` and `b_across` rows.
+  void scaled_gemm(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_across,
+                   std::int64_t b_across, std::int64_t along);
+
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
                     std::int64_t k);
@@ -85,8 +92,8 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above but columns() and latent() once, with small random sizes, also odd
-  /// ones.
+  /// Calls every function above but columns(), latent() and those of 8 bits once, with small random
+  /// sizes, also odd ones.
   void random_shapes();
 
   /// Adds what `more` adds, where attention drops a share of its probabilities.

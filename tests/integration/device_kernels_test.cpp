@@ -108,6 +108,7 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
   // Those with "(+)=" in the table of kernels.
   using K = KernelKind;
   const std::set<K> sums = {K::Gemm,
+                            K::ScaledGemm,
                             K::ColumnSum,
                             K::AttentionForward,
                             K::AttentionBackward,

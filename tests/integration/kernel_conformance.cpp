@@ -170,6 +170,18 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.latent(7, 3, 5, 2, 4);
   cases.latent(40, 4, 16, 8, 24);
   cases.latent(9, 2, 32, 16, 32);
+  cases.quantize(1, 1, 1, 1);
+  cases.quantize(7, 10, 1, 4);
+  cases.quantize(40, 36, 4, 4);
+  cases.quantize(33, 130, 1, 32);
+  cases.quantize(130, 260, 128, 128);
+  cases.quantize(5, 9, 100, 100);  // one block
+  cases.quantize(190, 180, 190, 190);
+  cases.scaled_gemm(1, 1, 1, 1, 1, 1);
+  cases.scaled_gemm(5, 7, 10, 1, 4, 4);
+  cases.scaled_gemm(33, 40, 70, 1, 1, 32);
+  cases.scaled_gemm(17, 130, 260, 1, 128, 128);
+  cases.scaled_gemm(9, 5, 12, 100, 100, 100);
   if (!large) return cases.take();
   cases.convolution(32, 56, 56, 64, 64, 3, 1);
   cases.convolution(16, 224, 224, 3, 64, 7, 2);

@@ -117,6 +117,14 @@ const std::map<std::string, std::string>& long_words() {
       {"latent-keys",
        " model.kv_heads=4 model.kv_lora_rank=10 model.qk_nope_head_dim=6 model.qk_rope_head_dim=2"
        " model.v_head_dim=8"},
+      // Heads and features that blocks of four divide on two ranks, too.
+      {"fp8",
+       " training.fp8=hybrid training.fp8_block_size=4 model.head_dim=8 model.ffn_hidden=48"},
+      {"fp8-columns",
+       " training.fp8=e4m3 training.fp8_recipe=mxfp8 training.fp8_block_size=2 model.head_dim=8"
+       " model.ffn_hidden=48"},
+      {"fp8-tensors",
+       " training.fp8=hybrid training.fp8_recipe=tensorwise model.head_dim=8 model.kv_heads=4"},
       {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"},
       {"attention-dropped", " training.attention_dropout=0.2"}};
   return words;
@@ -172,7 +180,8 @@ ParityRow ParityRow::single_rank() const {
   for (const std::string& word : words(keys)) {
     for (const char* shared :
          {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=", "training.reset_",
-          "training.eod_", "training.mean_document_length=", "training.residual_dropout=",
+          "training.eod_", "training.fp8", "training.num_layers_",
+          "training.mean_document_length=", "training.residual_dropout=",
           "training.embedding_dropout=", "training.attention_dropout="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }
@@ -185,12 +194,14 @@ ParityRow ParityRow::single_rank() const {
   }
   const int accumulation = value_of(keys, "accumulation", 1) * value_of(keys, "mb", 1);
   const int replicas = passes_of(keys) / value_of(keys, "accumulation", 1);
+  // The scale of a tensor is of what a microbatch has of it.
+  const bool one_scale = keys.find("fp8_recipe=tensorwise") != std::string::npos;
   const bool joined = keys.find("sync_batch_norm=true") != std::string::npos;
   // Experts have room for a number of tokens of a microbatch, and batch norm is over its images.
   if (joined && accumulation > 1) {
     keep("sync_batch_norm=true dp_replicate=" + std::to_string(replicas));
     keep("accumulation=" + std::to_string(accumulation));
-  } else if (!joined && (images || keys.find("model.experts=") != std::string::npos)) {
+  } else if (!joined && (images || one_scale || keys.find("model.experts=") != std::string::npos)) {
     keep("accumulation=" + std::to_string(replicas * accumulation));
   }
   return row;

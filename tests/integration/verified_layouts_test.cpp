@@ -82,6 +82,7 @@ class RandomLayouts {
                  "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
                  "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
       sometimes({"attention-dropped"});
+      sometimes({"fp8", "fp8-columns", "fp8 training.num_layers_at_end_in_bf16=1", "fp8-tensors"});
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
@@ -182,7 +183,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0, orthogonalized = 0;
+      adapted = 0, orthogonalized = 0, narrow = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -197,10 +198,12 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     passed_keys += s->strategy.passes_keys() ? 1 : 0;
     adapted += s->model.freezes() ? 1 : 0;
     orthogonalized += s->optimizer.is_muon() ? 1 : 0;
+    narrow += s->training.fp8 != Fp8Format::None ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(adapted >= 50);
   CHECK(orthogonalized >= 40);
+  CHECK(narrow >= 20);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -208,7 +211,8 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 }
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
-// divided over stages, keys passed on, an expert is shared, or Muon orthogonalizes matrices
+// divided over stages, keys passed on, an expert is shared, Muon orthogonalizes matrices, or
+// products have 8 bits
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
@@ -224,7 +228,8 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
     const StrategySpec& p = s->strategy;
     if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
-        !p.passes_keys() && s->model.shared_expert_hidden == 0 && !s->optimizer.is_muon()) {
+        !p.passes_keys() && s->model.shared_expert_hidden == 0 && !s->optimizer.is_muon() &&
+        s->training.fp8 == Fp8Format::None) {
       continue;
     }
     ++trained;

@@ -96,6 +96,7 @@ constexpr std::array kLayouts = std::to_array<Layout>({
      "training.embedding_dropout=0.1"},
     {kLlama, "batch=2 cp=2 pp=2 mb=2 training.residual_dropout=0.1"},
     {kGpt2, "batch=2 tp=2 training.attention_dropout=0.3"},
+    {kGpt2, "batch=2 tp=2 dp_shard=2 training.fp8=hybrid training.fp8_block_size=2"},
     {kGpt2,
      "batch=2 cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2 "
      "training.attention_dropout=0.3"},

@@ -97,8 +97,48 @@ def rms_norm(x, weight, eps):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
 
 
+def float8(x, mantissa, across, along):
+    """x [rows, cols] rounded to a format of 8 bits (OCP 8-bit Floating Point Specification), where
+    blocks of `across` x `along` share a scale, the least power of two that brings them in range."""
+    largest, least = (448.0, -6) if mantissa == 3 else (57344.0, -14)
+    rows, cols = x.shape
+    if along == 0:  # one scale for all
+        across, along = rows, cols
+    blocks = x.reshape(rows // across, across, cols // along, along)
+    amax = blocks.abs().amax((1, 3), keepdim=True)
+    scale = torch.where(amax > 0, torch.exp2(torch.ceil(torch.log2(amax / largest))), torch.ones_like(amax))
+    scaled = blocks / scale
+    exponent = torch.frexp(scaled)[1] - 1  # of 1.m
+    step = torch.exp2((exponent.clamp(min=least) - mantissa).to(x.dtype))
+    return ((scaled / step).round().clamp(-largest / step, largest / step) * step * scale).reshape(x.shape)
+
+
+class Float8Linear(torch.autograd.Function):
+    """x wT whose three products have factors of 8 bits, with scales along what each sums over."""
+
+    @staticmethod
+    def forward(ctx, x, w, job):
+        ctx.save_for_backward(x, w)
+        ctx.job = job
+        block, square = job["fp8_block"], job["fp8_block"] if job["fp8_square"] else 1
+        return float8(x, 3, 1, block) @ float8(w, 3, square, block).T
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, w = ctx.saved_tensors
+        bits, block = ctx.job["fp8_gradient"], ctx.job["fp8_block"]
+        square = block if ctx.job["fp8_square"] else 1
+        dx = float8(dy, bits, 1, block) @ float8(w.T, 3, square, block).T
+        dw = float8(dy.T, bits, 1, block) @ float8(x.T, 3, 1, block).T
+        return dx, dw, None
+
+
 def linear(p, name, x, job, bias=None):
     """A linear layer, with its low-rank adapter if it has one (Hu et al. 2021, equation 3)."""
+    if job["fp8"]:
+        parts = [Float8Linear.apply(part.flatten(0, 1), p[name], job) for part in x.split(job["microbatch"])]
+        y = torch.cat(parts).view(*x.shape[:2], -1)
+        return y + p[bias] if bias else y
     y = F.linear(x, p[name], p[bias] if bias else None)
     if name + ".lora_a" in p:
         y = y + job["adapter_scale"] * (x @ p[name + ".lora_a"].T @ p[name + ".lora_b"].T)

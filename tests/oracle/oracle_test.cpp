@@ -102,6 +102,10 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"ns_steps", s.optimizer.ns_steps},
       {"matches_adamw", s.optimizer.adjust_lr_fn == AdjustLr::MatchRmsAdamW},
       {"muon_lr_factor", s.optimizer.muon_lr_factor()},
+      {"fp8", s.training.fp8 != Fp8Format::None},
+      {"fp8_block", s.training.fp8_block()},
+      {"fp8_gradient", s.training.fp8 == Fp8Format::Hybrid ? 2 : 3},
+      {"fp8_square", s.training.fp8_recipe == Fp8Scaling::Blockwise},
       {"qk_norm", s.model.qk_norm},
       {"max_norm", s.training.max_norm},
       {"warmup_steps", s.lr_scheduler.warmup_steps},
@@ -306,6 +310,25 @@ TEST_CASE("dropout of attention's probabilities equals a model that multiplies b
         s.model.head_dim = s.model.latent.qk_head_dim();
       }
       compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("products in 8 bits equal those of a model that rounds by the formats' definition",
+          "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const Fp8Format format : {Fp8Format::E4M3, Fp8Format::Hybrid}) {
+      for (const Fp8Scaling recipe :
+           {Fp8Scaling::Blockwise, Fp8Scaling::Mxfp8, Fp8Scaling::Tensorwise}) {
+        INFO((format == Fp8Format::Hybrid ? "hybrid" : "E4M3")
+             << ", recipe " << static_cast<int>(recipe));
+        Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+        s.training.fp8 = format;
+        s.training.fp8_recipe = recipe;
+        const bool blocks = recipe != Fp8Scaling::Tensorwise;
+        s.training.fp8_block_size = !blocks ? 0 : recipe == Fp8Scaling::Mxfp8 ? 2 : 4;
+        compare(s, 1e-9);
+      }
     }
   }
 }

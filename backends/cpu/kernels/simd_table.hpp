@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/simd_convolution.hpp"
 #include "backends/cpu/kernels/simd_elementwise.hpp"
 #include "backends/cpu/kernels/simd_experts.hpp"
+#include "backends/cpu/kernels/simd_float8.hpp"
 #include "backends/cpu/kernels/simd_gemm.hpp"
 #include "backends/cpu/kernels/simd_latent.hpp"
 #include "backends/cpu/kernels/simd_norms.hpp"
@@ -24,6 +25,8 @@ void fill_column(KernelFunction* column) {
     return column[static_cast<int>(kind)];
   };
   at(KernelKind::Gemm) = run_gemm<T>;
+  at(KernelKind::Quantize) = run_quantize<T>;
+  at(KernelKind::ScaledGemm) = run_scaled_gemm<T>;
   at(KernelKind::ColumnSum) = run_column_sum<T>;
   at(KernelKind::AttentionForward) = run_attention_forward<T>;
   at(KernelKind::AttentionBackward) = run_attention_backward<T>;

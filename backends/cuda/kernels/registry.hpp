@@ -49,6 +49,7 @@ void add_batch_norm(Registry& rows);
 void add_pooling(Registry& rows);
 void add_experts(Registry& rows);
 void add_latent(Registry& rows);
+void add_float8(Registry& rows);
 
 /// Driver::add_in_order() for at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;

@@ -1,4 +1,5 @@
 #include <array>
+#include <compare>
 #include <map>
 #include <mutex>
 #include <string>
@@ -8,6 +9,7 @@
 #include "backends/cuda/toolkit/cublaslt.hpp"
 #include "backends/cuda/toolkit/multiplier.hpp"
 #include "backends/cuda/toolkit/shared_library.hpp"
+#include "core/base/float8.hpp"
 
 namespace lockstep::cuda {
 namespace {
@@ -42,6 +44,32 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
+/// The type of codes with so many bits of mantissa (core/base/float8.hpp).
+cudaDataType_t type_of_codes(int mantissa) {
+  return mantissa == kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
+/// The codes of a ScaledGemm's two factors; bits of mantissa that are 0 stand for other types.
+struct Codes {
+  int a = 0, b = 0;
+  explicit operator bool() const { return a != 0; }
+  auto operator<=>(const Codes&) const = default;
+};
+Codes codes_of(const Kernel& kernel) {
+  if (kernel.kind != KernelKind::ScaledGemm) return {};
+  return {static_cast<int>(kernel.scalars[0]), static_cast<int>(kernel.scalars[1])};
+}
+
+/// Whether cuBLASLt is asked for a product of codes: one float32 scale of each factor, and sizes
+/// that are multiples of 16, as its documentation requires. Scales of blocks lie otherwise there
+/// than here.
+bool takes_codes(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  const bool whole = d[3] >= d[0] && d[4] >= d[1] && d[5] >= d[2];
+  const bool aligned = d[0] % 16 == 0 && d[1] % 16 == 0 && d[2] % 16 == 0;
+  return whole && aligned && kernel.in[4].dtype == DType::F32 && kernel.in[5].dtype == DType::F32;
+}
+
 cublasComputeType_t compute_type(DType in, bool tf32) {
   return in == DType::F64 ? CUBLAS_COMPUTE_64F
          : tf32           ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -59,6 +87,7 @@ std::uint32_t alignment(const void* address, std::int64_t step = 0) {
 /// The addresses of a product, by cuBLASLt's names for its matrices; null for what is absent.
 struct Addresses {
   const void *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr, *auxiliary = nullptr;
+  const void *a_scale = nullptr, *b_scale = nullptr;
   void* d = nullptr;
 };
 
@@ -66,11 +95,12 @@ struct Addresses {
 struct Key {
   std::array<std::int64_t, 5> dims;
   DType in, out;
+  Codes codes;
   bool tf32;
   cublasLtEpilogue_t epilogue;
   std::array<std::uint32_t, 6> aligned;  // A, B, C, D, bias, auxiliary
   std::array<std::int64_t, 5> batch;
-  auto order() const { return std::tie(dims, in, out, tf32, epilogue, aligned, batch); }
+  auto order() const { return std::tie(dims, in, out, codes, tf32, epilogue, aligned, batch); }
   bool operator<(const Key& other) const { return order() < other.order(); }
 };
 
@@ -117,6 +147,10 @@ struct Multiplier::State {
     if (at.bias != nullptr) {
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at.bias, sizeof at.bias);
     }
+    for (const auto& [what, scale] : {std::pair{CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at.a_scale},
+                                      {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at.b_scale}}) {
+      if (scale != nullptr) calls.desc_set(plan.desc, what, &scale, sizeof scale);
+    }
     if (at.auxiliary != nullptr) {
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at.auxiliary,
                      sizeof at.auxiliary);
@@ -130,7 +164,9 @@ struct Multiplier::State {
     const auto k = static_cast<std::uint64_t>(key.dims[2]);
     const bool ta = key.dims[3] != 0, tb = key.dims[4] != 0;
     const bool f64 = key.in == DType::F64;
-    const cudaDataType_t in_type = type_of(key.in), out_type = type_of(key.out);
+    const cudaDataType_t out_type = type_of(key.out);
+    const cudaDataType_t a_type = key.codes ? type_of_codes(key.codes.b) : type_of(key.in);
+    const cudaDataType_t b_type = key.codes ? type_of_codes(key.codes.a) : type_of(key.in);
     Plan plan;
     calls.desc_create(&plan.desc, compute_type(key.in, key.tf32), f64 ? CUDA_R_64F : CUDA_R_32F);
     const cublasOperation_t first = tb ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -142,9 +178,9 @@ struct Multiplier::State {
       const auto row = static_cast<std::int64_t>(n);
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &row, sizeof row);
     }
-    calls.layout_create(&plan.a, in_type, tb ? k : n, tb ? n : k,
+    calls.layout_create(&plan.a, a_type, tb ? k : n, tb ? n : k,
                         static_cast<std::int64_t>(tb ? k : n));
-    calls.layout_create(&plan.b, in_type, ta ? m : k, ta ? k : m,
+    calls.layout_create(&plan.b, b_type, ta ? m : k, ta ? k : m,
                         static_cast<std::int64_t>(ta ? m : k));
     calls.layout_create(&plan.c, out_type, n, m, static_cast<std::int64_t>(n));
     if (batch.count > 1) {
@@ -206,12 +242,23 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   };
   const DType out = dtype_of(kernel.out, 0);
   const bool bias = call.in[2] != nullptr, resid = call.in[3] != nullptr;
-  if (kernel.in[0].dtype != kernel.dtype || kernel.in[1].dtype != kernel.dtype) return false;
+  const Codes codes = codes_of(kernel);
+  if (codes ? !takes_codes(kernel)
+            : kernel.in[0].dtype != kernel.dtype || kernel.in[1].dtype != kernel.dtype) {
+    return false;
+  }
   if (bias && dtype_of(kernel.in, 2) != out) return false;
   if (resid && (kernel.accumulate || dtype_of(kernel.in, 3) != out)) return false;
   if (kernel.dims[0] == 0 || kernel.dims[1] == 0 || kernel.dims[2] == 0) return false;
   std::byte* const result = next != nullptr ? next->out[0] : call.out[0];
-  Addresses at{call.in[1], call.in[0], resid ? call.in[3] : result, call.in[2], nullptr, result};
+  Addresses at{call.in[1],
+               call.in[0],
+               resid ? call.in[3] : result,
+               call.in[2],
+               nullptr,
+               codes ? call.in[5] : nullptr,
+               codes ? call.in[4] : nullptr,
+               result};
   const cublasLtEpilogue_t epilogue = epilogue_of(bias, next);
   if (next != nullptr) {
     // The library does not say how exact its GELU is, so it is not used in float32, in which
@@ -221,10 +268,12 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
     // cuBLASLt requires this of the auxiliary matrix.
     if (kernel.dims[1] % 8 != 0 || alignment(at.auxiliary) < 16) return false;
   }
-  const std::int64_t in_bytes = size_of(kernel.dtype), out_bytes = size_of(out);
-  const Key key{{kernel.dims[0], kernel.dims[1], kernel.dims[2], kernel.dims[3], kernel.dims[4]},
+  const std::int64_t in_bytes = codes ? 1 : size_of(kernel.dtype), out_bytes = size_of(out);
+  const bool ta = !codes && kernel.dims[3] != 0, tb = codes || kernel.dims[4] != 0;
+  const Key key{{kernel.dims[0], kernel.dims[1], kernel.dims[2], ta, tb},
                 kernel.dtype,
                 out,
+                codes,
                 kernel.tf32,
                 epilogue,
                 {alignment(at.a, batch.b * in_bytes), alignment(at.b, batch.a * in_bytes),

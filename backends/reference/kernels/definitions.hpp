@@ -7,6 +7,8 @@ class Operands;
 
 // dense.cpp
 void gemm(Operands& k);
+void quantize(Operands& k);
+void scaled_gemm(Operands& k);
 void column_sum(Operands& k);
 // attention.cpp
 void attention_forward(Operands& k);

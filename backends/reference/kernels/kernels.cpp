@@ -16,6 +16,10 @@ Definition definition_of(KernelKind kind) {
   switch (kind) {
     case KernelKind::Gemm:
       return gemm;
+    case KernelKind::Quantize:
+      return quantize;
+    case KernelKind::ScaledGemm:
+      return scaled_gemm;
     case KernelKind::ColumnSum:
       return column_sum;
     case KernelKind::AttentionForward:

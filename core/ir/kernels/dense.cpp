@@ -1,7 +1,32 @@
 // Matrix products, and the sum over rows, which is the gradient of their bias.
+#include "core/base/float8.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
+
+namespace {
+
+std::string_view bad_blocks(const Kernel& kernel, std::size_t first, std::size_t last) {
+  for (std::size_t i = first; i <= last; ++i) {
+    if (kernel.dims[i] < 1) return "has a block without elements";
+  }
+  return "";
+}
+std::string_view bad_format(double mantissa) {
+  return mantissa == kE4M3 || mantissa == kE5M2 ? "" : "has a mantissa of neither 3 nor 2 bits";
+}
+std::string_view bad_quantize(const Kernel& kernel) {
+  const std::string_view blocks = bad_blocks(kernel, 3, 4);
+  return blocks.empty() ? bad_format(kernel.scalars[0]) : blocks;
+}
+std::string_view bad_formats(const Kernel& kernel) {
+  const std::string_view blocks = bad_blocks(kernel, 3, 5);
+  if (!blocks.empty()) return blocks;
+  const std::string_view a = bad_format(kernel.scalars[0]);
+  return a.empty() ? bad_format(kernel.scalars[1]) : a;
+}
+
+}  // namespace
 
 std::vector<KernelRow> rows::dense() {
   return {
@@ -18,6 +43,43 @@ std::vector<KernelRow> rows::dense() {
        .out = {{"c", "m n", Mixed, Accumulate}},
        .flops = "2 m n k",
        .may_be_tf32 = true},
+      // y is x, or its transpose, in 8 bits: of blocks of `across` rows and `along` columns of y,
+      // each
+      // has a scale, a power of two by which its codes are multiplied (core/base/float8.hpp).
+      // `mantissa` is the format's. Elements that are not finite become NaN, and do not count in
+      // the
+      // scale. Where scales of other ranks are given, the largest of them is that of all blocks;
+      // without y, scales are all that is made.
+      {.kind = K::Quantize,
+       .name = "quantize",
+       .dims = words("rows cols transposed across along given"),
+       .scalars = words("mantissa"),
+       .in = {{"x", "rows cols"}, {"[others]", "given", Sums}},
+       .out = {{"[y]", "rows cols", Byte},
+               {"scales",
+                "!transposed rows/across cols/along + !!transposed cols/across rows/along", Sums}},
+       .efficiency_as = "add",
+       .fault = bad_quantize},
+      // c (+)= a [m, k] bᵀ + bias (to each row) + resid, of b [n, k], where a and b are what
+      // quantize
+      // makes with blocks of `a_across` × `along` and `b_across` × `along`. Sums are taken in the
+      // kernel's own type. With `by_rows` 1, k counts rows of samples, so that c is the gradient of
+      // a
+      // weight. Both factors have k innermost, because tensor cores of compute capability 9.0 take
+      // 8 bits in no other way (cuBLAS documentation, cublasLtMatmul).
+      {.kind = K::ScaledGemm,
+       .name = "scaled_gemm",
+       .dims = words("m n k a_across b_across along by_rows"),
+       .scalars = words("a_mantissa b_mantissa"),
+       .in = {{"a", "m k", Byte},
+              {"b", "n k", Byte},
+              {"[bias]", "n", Mixed},
+              {"[resid]", "m n", Mixed},
+              {"a_scales", "m/a_across k/along", Sums},
+              {"b_scales", "n/b_across k/along", Sums}},
+       .out = {{"c", "m n", Mixed, Accumulate}},
+       .flops = "2 m n k",
+       .fault = bad_formats},
       // y (+)= sum of x [rows, cols] over rows
       {.kind = K::ColumnSum,
        .name = "column_sum",

@@ -17,6 +17,8 @@ namespace lockstep {
 
 enum class KernelKind : std::uint8_t {
   Gemm,
+  Quantize,
+  ScaledGemm,
   ColumnSum,
   AttentionForward,
   AttentionBackward,

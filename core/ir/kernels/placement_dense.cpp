@@ -13,6 +13,24 @@ bool gemm(const Kernel& k, AxisOperands& o) {
   return fits(resid, c) && results(k, o, {{c}});
 }
 
+/// Codes lie as the values do, and so do scales, unless they are given: then they are of what all
+/// ranks hold of a tensor. Terms of a sum are rounded otherwise than their sum.
+bool quantize(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0], whole = x == Along::Split || x == Along::Tokens ? Along::Same : x;
+  const Along scales = o.in[1] == Along::Nothing ? x : whole;
+  return has_values(x) && fits(o.in[1], whole) && results(k, o, {{x, scales}});
+}
+bool scaled_gemm(const Kernel& k, AxisOperands& o) {
+  const auto& [a, b, bias, resid, a_scales, b_scales, rest1, rest2] = o.in;
+  const auto fit = [](Along scales, Along codes) {
+    return scales == codes || scales == Along::Same;
+  };
+  if (!fit(a_scales, a) || !fit(b_scales, b)) return false;
+  const Along c = k.dims[6] == 0 ? product(a, b) : weight_gradient(a, b);
+  if (c == Along::Partial ? bias != Along::Nothing : !fits_columns(bias, c)) return false;
+  return fits(resid, c) && results(k, o, {{c}});
+}
+
 /// Whether attention may read these. Queries may be a part of a sequence's tokens only if the keys
 /// and values of the whole sequence are given beside them, or come by, and the places where its
 /// parts begin.
@@ -241,6 +259,10 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
   switch (kernel.kind) {
     case KernelKind::Gemm:
       return gemm(kernel, operands);
+    case KernelKind::Quantize:
+      return quantize(kernel, operands);
+    case KernelKind::ScaledGemm:
+      return scaled_gemm(kernel, operands);
     case KernelKind::ColumnSum:
       return results(kernel, operands, {{sum_over_rows(operands.in[0])}});
     case KernelKind::AttentionForward:

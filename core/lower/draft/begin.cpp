@@ -1,8 +1,18 @@
 // Begins a draft before the first pass: makes the mesh, and the model's layers in the shapes that a
 // rank computes.
+#include "core/base/float8.hpp"
 #include "core/lower/draft/draft.hpp"
 
 namespace lockstep {
+namespace {
+
+Float8Factors float8_factors(const TrainingSpec& t) {
+  if (t.fp8 == Fp8Format::None) return {};
+  return {kE4M3, t.fp8 == Fp8Format::Hybrid ? kE5M2 : kE4M3, t.fp8_block(),
+          t.fp8_recipe == Fp8Scaling::Blockwise};
+}
+
+}  // namespace
 
 Draft::Draft(const Scenario& s) : scenario(s) {
   const StrategySpec& strategy = s.strategy;
@@ -49,6 +59,9 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.gradient_dtype = s.training.reduce_dtype();
   shape.buffer_dtype = s.training.buffer_dtype();
   shape.checkpoint = s.activation_checkpoint;
+  shape.float8 = float8_factors(s.training);
+  shape.wide_first = s.training.num_layers_at_start_in_bf16;
+  shape.wide_last = s.training.num_layers_at_end_in_bf16;
   program.updates_per_step = s.updates_per_step();
   shape.loss_scale =
       program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update

@@ -54,6 +54,9 @@ void validate_documents(const Scenario& scenario, Faults& faults);
 /// Dropout: its shares, and models that have none.
 void validate_dropout(const Scenario& scenario, Faults& faults);
 
+/// Products in 8 bits: models that have them, and blocks that lie on one rank.
+void validate_fp8(const Scenario& scenario, Faults& faults);
+
 /// The vocabulary divided over the ranks of a pipeline: models, schedules and stages that allow it.
 void validate_vocabulary(const Scenario& scenario, Faults& faults);
 

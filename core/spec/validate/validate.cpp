@@ -459,6 +459,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
     validate_batch(scenario, faults);
     validate_documents(scenario, faults);
     validate_dropout(scenario, faults);
+    validate_fp8(scenario, faults);
     validate_types(scenario, faults);
     validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);

@@ -31,6 +31,19 @@ void warn_of_missing_bfloat16(const Scenario& s, std::vector<Warning>& found) {
            "; give training.mixed_precision_param = \"float16\", which trains with a loss scale"});
 }
 
+/// GPUs older than 8 bits (before compute capability 8.9) have no units for them.
+void warn_of_missing_fp8(const Scenario& s, std::vector<Warning>& found) {
+  const DeviceSpec& device = s.cluster.device;
+  const bool is_gpu = peak_tflops(device, DType::F16) > 0;
+  if (s.training.fp8 == Fp8Format::None || device.fp8_rate.v > 0 || !is_gpu) return;
+  found.push_back({"training.fp8",
+                   device.name +
+                       " has no units for 8 bits (fp8_tflops): codes are widened, and products run "
+                       "at the rate of " +
+                       std::string(to_string(s.training.param_dtype())) +
+                       ", so that fp8 costs time and gains none; leave it out"});
+}
+
 /// Tensor parallelism divides rows of the products that end a layer.
 void warn_of_divided_blocks(const Scenario& s, std::vector<Warning>& found) {
   const ModelSpec& m = s.model;
@@ -74,6 +87,7 @@ std::vector<Warning> warnings(const Scenario& s) {
              "of the steps"});
   }
   warn_of_missing_bfloat16(s, found);
+  warn_of_missing_fp8(s, found);
   warn_of_divided_blocks(s, found);
   return found;
 }

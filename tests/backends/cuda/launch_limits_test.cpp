@@ -26,6 +26,11 @@ std::vector<Shape> shapes() {
       {K::Gemm, {kTokens, 3072, 768, 0, 1}},
       {K::Gemm, {kTokens, 50304, 768, 0, 1}},
       {K::Gemm, {50304, 12288, kTokens, 1, 0}},
+      {K::Quantize, {kTokens, 12288, 0, 1, 128}, {3}, 0, 1},
+      {K::Quantize, {kTokens, 12288, 1, 1, 32}, {3}, 0, 1},
+      {K::Quantize, {kTokens, 12288, 0, kTokens, 12288, 8}, {3}, 1, 1},
+      {K::ScaledGemm, {kTokens, 12288, 12288, 1, 128, 128}, {3, 3}},
+      {K::ScaledGemm, {12288, 49152, kTokens, 1, 1, 32, 1}, {2, 3}},
       {K::ColumnSum, {kTokens, 12288}},
       {K::ColumnSum, {1, kElements}},
       {K::ColumnSum, {64, 32768 * 12288}},  // gradients of positions

@@ -94,6 +94,39 @@ TEST_CASE("products in 8 bits have their own rate, not the output layer's or Muo
   CHECK(kernel_time(gemm(2560, 1280, 4096), d, f).v == Approx(whole));
 }
 
+TEST_CASE("products of codes have the rate of 8 bits, or without units for it that of their type",
+          "[core][cost]") {
+  DeviceSpec d = units();
+  const auto scaled = [](std::int64_t k) {
+    Kernel kernel = gemm(2560, 1280, k);
+    kernel.kind = KernelKind::ScaledGemm;
+    kernel.dims = {2560, 1280, k, 1, 128, 128, 0};
+    for (Operand& factor : kernel.in) factor.dtype = DType::U8;
+    return kernel;
+  };
+  const double whole = kernel_time(gemm(2560, 1280, 4096), d).v;
+  CHECK(kernel_time(scaled(4096), d).v == Approx(whole));
+  d.fp8_rate = {200e12};
+  const double narrow = kernel_time(scaled(4096), d).v;
+  CHECK(narrow - 6e-6 == Approx((whole - 6e-6) / (2 * 0.88)));
+  // 16 bytes are 16 codes; 8 of them are loaded at three quarters of the rate.
+  CHECK(kernel_time(scaled(4104), d).v - 6e-6 == Approx((narrow - 6e-6) * 4104 / 4096 / 0.75));
+  // [framework] fp8 is of products of 16 bits, and charges these no cast.
+  FrameworkSpec f;
+  f.fp8 = Fp8Recipe::Current;
+  CHECK(kernel_time(scaled(4096), d, f).v == Approx(narrow));
+}
+
+TEST_CASE("to round to 8 bits is to read an element and to write a byte and a part of a scale",
+          "[core][cost]") {
+  Kernel k = kernel(KernelKind::Quantize, {4096, 1024, 0, 1, 128, 0}, 2, 2);
+  k.in[1] = {};
+  k.out[0].dtype = DType::U8;
+  k.out[1].dtype = DType::F32;
+  CHECK(work(k).bytes.v == 4096 * 1024 * 3 + 4096 * 8 * 4);
+  CHECK(kernel_time(k, memory()).v == Approx(static_cast<double>(work(k).bytes.v) / 1e12));
+}
+
 TEST_CASE("products in 4 bits go before those in 8, at the cost of a cast by blocks",
           "[core][cost]") {
   DeviceSpec d = units();

@@ -379,6 +379,44 @@ preset = "h100"
   CHECK(d.optimizer.momentum == 0.9);
 }
 
+TEST_CASE("products in 8 bits come back from the words of those that have their scales",
+          "[core][handover]") {
+  const auto with = [](const std::string& keys) {
+    std::string text = k70b;
+    const std::string before = "steps = 500\n";
+    return text.replace(text.find(before), before.size(), before + keys);
+  };
+  CHECK(lost_in(Trainer::Megatron,
+                with("fp8 = \"hybrid\"\nnum_layers_at_start_in_bf16 = 2\n"
+                     "num_layers_at_end_in_bf16 = 3\n"),
+                {.nodes = 8}) == Lines{});
+  const std::string mxfp8 = with("fp8 = \"e4m3\"\nfp8_recipe = \"mxfp8\"\n");
+  CHECK(lost_in(Trainer::Megatron, mxfp8, {.nodes = 8}) == Lines{});
+  const PlanImport titan =
+      imported(Trainer::Torchtitan, hand_over("torchtitan", parsed(mxfp8))->text, {.nodes = 8});
+  CHECK(parsed(titan.text).training.fp8 == Fp8Format::E4M3);
+  CHECK(parsed(titan.text).training.fp8_recipe == Fp8Scaling::Mxfp8);
+  CHECK(mentions(hand_over("torchtitan", parsed(with("fp8 = \"hybrid\"\n")))->unsaid, "fp8"));
+  CHECK(mentions(hand_over("deepspeed", parsed(mxfp8))->unsaid, "fp8"));
+
+  const std::string small =
+      "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --lr 1e-3 --seq-length 128 "
+      "--max-position-embeddings 128 --vocab-size 128 --fp8-format hybrid ";
+  const PlanImport delayed = imported(Trainer::Megatron, small, {.nodes = 1});
+  CHECK(parsed(delayed.text).training.fp8 == Fp8Format::None);
+  CHECK(mentions(delayed.lost, "[framework] fp8 = \"delayed\""));
+  const std::string tensorwise = with("fp8 = \"hybrid\"\nfp8_recipe = \"tensorwise\"\n");
+  CHECK(lost_in(Trainer::Megatron, tensorwise, {.nodes = 8}) == Lines{});
+  const PlanImport current = imported(
+      Trainer::Torchtitan, hand_over("torchtitan", parsed(tensorwise))->text, {.nodes = 8});
+  CHECK(parsed(current.text).training.fp8 == Fp8Format::Hybrid);
+  CHECK(parsed(current.text).training.fp8_recipe == Fp8Scaling::Tensorwise);
+  const PlanImport first_wide = imported(
+      Trainer::Megatron, small + "--fp8-recipe blockwise --first-last-layers-bf16", {.nodes = 1});
+  CHECK(parsed(first_wide.text).training.num_layers_at_start_in_bf16 == 1);
+  CHECK(parsed(first_wide.text).training.num_layers_at_end_in_bf16 == 1);
+}
+
 TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[core][handover]") {
   const std::string text = R"({"train_batch_size": "auto", "gradient_accumulation_steps": 4,
     "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 3, "overlap_comm": true,

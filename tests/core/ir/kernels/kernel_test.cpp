@@ -98,7 +98,8 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                         "adam", "adamw_8bit", "conv2d_backward_input", "conv2d_backward_weight",
                         "conv2d_forward", "dropout", "grouped_gemm", "grouped_gemm_weight",
                         "head_norm_backward_input", "head_norm_backward_weight",
-                        "head_norm_forward", "momentum", "muon", "normalize", "router_bias"});
+                        "head_norm_forward", "momentum", "muon", "normalize", "quantize",
+                        "router_bias"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
     CHECK_FALSE(borrowed.contains(name));
@@ -217,6 +218,10 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
   };
   const std::vector<Row> rows = {
       {KernelKind::Gemm, {3, 5, 7, 0, 0}, {21, 35, 5, 15}, {15}},
+      // Blocks of 2 x 3 of a matrix of 5 x 7, and of its transpose.
+      {KernelKind::Quantize, {5, 7, 0, 2, 3, 6}, {35, 6}, {35, 3 * 3}},
+      {KernelKind::Quantize, {5, 7, 1, 2, 3, 6}, {35, 6}, {35, 4 * 2}},
+      {KernelKind::ScaledGemm, {3, 5, 7, 1, 2, 4}, {21, 35, 5, 15, 3 * 2, 3 * 2}, {15}},
       {KernelKind::ColumnSum, {3, 5}, {15}, {5}},
       {KernelKind::LayerNormForward, {3, 5}, {15, 5, 5}, {15, 6}},
       {KernelKind::LayerNormBackwardInput, {3, 5}, {15, 15, 5, 6, 15}, {15}},

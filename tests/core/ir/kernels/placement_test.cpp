@@ -23,7 +23,8 @@ Kernel kernel_of(KernelKind kind, bool all) {
   return kernel;
 }
 
-/// What the kernel makes of one placement of all that it is given, in out[0]; none: it refuses.
+/// What the kernel makes of one placement of all that it is given, in its first output; none: it
+/// refuses.
 std::optional<Along> made(const Kernel& kernel, Along along) {
   AxisOperands operands;
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
@@ -33,7 +34,8 @@ std::optional<Along> made(const Kernel& kernel, Along along) {
     if (kernel.out[i].present()) operands.out[i] = along;
   }
   if (!place(kernel, operands)) return std::nullopt;
-  return operands.out[0];
+  const bool has_first = kernel.out.empty() || kernel.out[0].present();
+  return operands.out[has_first ? 0 : 1];
 }
 
 }  // namespace
@@ -66,6 +68,39 @@ TEST_CASE("a product of parts of what is contracted is a term of a sum", "[core]
   const Kernel product = kernel_of(KernelKind::Gemm, false);
   CHECK(made(product, Along::Split) == Along::Partial);
   CHECK(made(product, Along::Samples) == std::nullopt);  // weights of other samples
+}
+
+TEST_CASE("one scale of a divided tensor is that of all ranks, and those of blocks lie as they do",
+          "[core][ir]") {
+  const Kernel own = kernel_of(KernelKind::Quantize, false);
+  const Kernel given = kernel_of(KernelKind::Quantize, true);
+  CHECK(made(own, Along::Split) == Along::Split);
+  AxisOperands o;
+  for (const Along x : {Along::Split, Along::Tokens}) {
+    o.in = {x, Along::Same};
+    REQUIRE(place(given, o));
+    CHECK(o.out[0] == x);
+    CHECK(o.out[1] == Along::Same);
+    o.in = {x, x};  // the largest of a part
+    CHECK_FALSE(place(given, o));
+  }
+  CHECK(made(own, Along::Partial) == std::nullopt);
+
+  const Kernel product = kernel_of(KernelKind::ScaledGemm, false);
+  const auto place_product = [&](Along a, Along b, Along a_scales, bool by_rows) {
+    Kernel k = product;
+    k.dims[6] = by_rows ? 1 : 0;
+    AxisOperands operands;
+    operands.in = {a, b, Along::Nothing, Along::Nothing, a_scales, b};
+    return place(k, operands) ? operands.out[0] : Along::Nothing;
+  };
+  CHECK(place_product(Along::Split, Along::Split, Along::Split, false) == Along::Partial);
+  CHECK(place_product(Along::Split, Along::Split, Along::Same, false) == Along::Partial);
+  CHECK(place_product(Along::Same, Along::Split, Along::Same, false) == Along::Split);
+  CHECK(place_product(Along::Same, Along::Split, Along::Split, false) == Along::Nothing);
+  CHECK(place_product(Along::Samples, Along::Samples, Along::Samples, true) == Along::Partial);
+  CHECK(place_product(Along::Samples, Along::Samples, Along::Samples, false) == Along::Nothing);
+  CHECK(place_product(Along::Split, Along::Same, Along::Split, false) == Along::Nothing);
 }
 
 TEST_CASE(

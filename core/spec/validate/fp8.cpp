@@ -1,0 +1,121 @@
+// Products in 8 bits: models that have them, and sizes whose blocks lie on one rank each. A block
+// that two ranks shared would have other elements in another layout, so another scale, and training
+// would no longer be that of one rank.
+#include <algorithm>
+#include <utility>
+
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+namespace {
+
+void validate_where(const Scenario& s, Faults& faults) {
+  const auto refuse = [&](const std::string& message) {
+    faults.add("training.fp8", message, ErrorKind::Unsupported);
+  };
+  const ModelSpec& m = s.model;
+  if (m.architecture == Architecture::Synthetic || m.has_batch_norm()) {
+    refuse("fp8 is of the linear layers of transformer blocks, which this model has not");
+  } else if (m.experts > 0) {
+    refuse(
+        "fp8 is not built for the products of experts, which are most of such a model: leave fp8 "
+        "out, or simulate it with [framework] fp8");
+  } else if (m.is_latent()) {
+    refuse(
+        "fp8 is not built for latent attention, whose narrow rows blocks of 128 do not divide: "
+        "leave "
+        "fp8 out, or simulate it with [framework] fp8");
+  } else if (m.freezes()) {
+    refuse("fp8 is not built beside adapters and frozen parameters: leave it out");
+  } else if (s.strategy.tensor_parallel_degree > 0 && s.kv_replicas() > 1) {
+    refuse("fp8 is refused where tensor-parallel ranks share key and value heads (" +
+           std::to_string(m.kv_heads) + " on " + std::to_string(s.strategy.tensor_parallel_degree) +
+           " ranks): each has a term of their gradient, and terms that are rounded do not add up "
+           "to the "
+           "rounded sum; give tensor_parallel_degree=" +
+           std::to_string(m.kv_heads) + " at most");
+  }
+  const FrameworkSpec& framework = s.cluster.framework;
+  if (framework.fp8 != Fp8Recipe::None || framework.fp4 != Fp4Recipe::None) {
+    faults.add("training.fp8",
+               "fp8 makes the program's own products 8 bits wide, and [framework] fp8 or fp4 would "
+               "charge products of 16 bits as if they were: give one of the two");
+  }
+}
+
+/// One scale for a tensor has no blocks.
+void validate_tensorwise(const Scenario& s, Faults& faults) {
+  if (s.training.fp8_block_size != 0) {
+    faults.add("training.fp8_block_size",
+               "fp8_block_size is of the recipes with blocks: with fp8_recipe=tensorwise a tensor "
+               "has one scale; leave it out");
+  }
+}
+
+void validate_blocks(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
+  const StrategySpec& p = s.strategy;
+  const std::int64_t block = s.training.fp8_block();
+  const int tp = p.tensor_parallel_degree;
+  // Sizes that other rules refuse are not judged here.
+  if (tp < 1 || p.context_parallel_degree < 1 || p.head_ranks() < 1 || m.heads % tp != 0) return;
+  if (m.is_vision() && m.patch_size < 1) return;
+  const std::int64_t kv_heads = std::max<std::int64_t>(1, m.kv_heads / tp);
+  const std::int64_t tokens = m.is_vision() ? m.patches() : s.own_seq_len();
+  const std::int64_t piece = p.key_ranks() > 1 ? s.training.seq_len / (2 * p.key_ranks()) : tokens;
+  const std::pair<std::int64_t, const char*> sizes[] = {
+      {m.hidden, "the hidden size"},
+      {m.heads / tp * m.head_dim, "a rank's columns of queries"},
+      {kv_heads * m.head_dim, "a rank's columns of keys"},
+      {m.dense_width() / tp, "a rank's features of the feed-forward network"},
+      {tokens, "the tokens of a sequence that a rank holds"},
+      {piece, "the tokens of a piece of a sequence, of which a rank holds two"}};
+  for (const auto& [size, name] : sizes) {
+    if (size % block == 0) continue;
+    faults.add(s.training.fp8_block_size > 0 ? "training.fp8_block_size" : "training.fp8",
+               "blocks of " + std::to_string(block) + " elements do not divide " +
+                   std::to_string(size) + ", " + name +
+                   ": one would lie on two ranks, or in two sequences, and have another scale in "
+                   "another layout; give an fp8_block_size that divides it");
+    return;
+  }
+}
+
+}  // namespace
+
+void validate_fp8(const Scenario& s, Faults& faults) {
+  const TrainingSpec& t = s.training;
+  if (t.fp8 == Fp8Format::None) {
+    for (const auto& [key, given] :
+         {std::pair{"fp8_recipe", t.fp8_recipe != Fp8Scaling::Blockwise},
+          std::pair{"fp8_block_size", t.fp8_block_size != 0},
+          std::pair{"num_layers_at_start_in_bf16", t.num_layers_at_start_in_bf16 != 0},
+          std::pair{"num_layers_at_end_in_bf16", t.num_layers_at_end_in_bf16 != 0}}) {
+      if (!given) continue;
+      faults.add("training." + std::string(key),
+                 std::string(key) + " is of products in 8 bits: give fp8 = \"e4m3\" or \"hybrid\"");
+    }
+    return;
+  }
+  validate_where(s, faults);
+  if (t.fp8_block_size != 0 && !faults.positive("training.fp8_block_size", t.fp8_block_size)) {
+    return;
+  }
+  const std::int64_t wide =
+      std::int64_t{t.num_layers_at_start_in_bf16} + t.num_layers_at_end_in_bf16;
+  if (t.num_layers_at_start_in_bf16 < 0 || t.num_layers_at_end_in_bf16 < 0 ||
+      wide >= s.model.layers) {
+    faults.add("training.fp8",
+               "num_layers_at_start_in_bf16 and num_layers_at_end_in_bf16 count blocks that do not "
+               "multiply in 8 bits: they are not negative, and leave one of the model's " +
+                   std::to_string(s.model.layers));
+    return;
+  }
+  const bool transformer =
+      s.model.architecture != Architecture::Synthetic && !s.model.has_batch_norm();
+  if (!transformer || s.model.is_latent() || s.model.experts > 0) return;
+  t.fp8_recipe == Fp8Scaling::Tensorwise ? validate_tensorwise(s, faults)
+                                         : validate_blocks(s, faults);
+}
+
+}  // namespace lockstep
