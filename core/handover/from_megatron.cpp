@@ -225,7 +225,10 @@ class MegatronReader : MegatronAccount {
         plan_.flag("model.shared_expert_gate", true, from("moe-shared-expert-gate"));
       }
     }
-    take_real("model.capacity_factor", 0);
+    take_real("model.capacity_factor", 0);  // without one Megatron drops no token, too
+    if (given("moe-expert-rank-capacity-factor")) {
+      take_real("model.expert_rank_capacity_factor", 0);
+    }
     const std::string score = word("moe-router-score-function");
     if (!score.empty()) plan_.text("model.router_score", score, from("moe-router-score-function"));
     if (flag("moe-router-enable-expert-bias")) take_real("model.router_bias_update_rate", 0.001);

@@ -124,6 +124,9 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
     a.flag_if(m.shared_expert_gate, named("model.shared_expert_gate"));
   }
   if (m.capacity_factor > 0) a.number(named("model.capacity_factor"), m.capacity_factor);
+  if (m.expert_rank_capacity_factor > 0) {
+    a.number(named("model.expert_rank_capacity_factor"), m.expert_rank_capacity_factor);
+  }
   const bool sigmoids = m.router_score == RouterScore::Sigmoid;
   if (sigmoids) a.set(named("model.router_score"), "sigmoid");
   if (m.router_bias_update_rate > 0 && sigmoids) {

@@ -67,7 +67,9 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const auto& c = std::get<Communication>(step);
     const std::vector<Rank> ranks = group(c.axis);
     if (!collectives || !begun || ranks.size() < 2) continue;
-    const Bytes full = std::max(c.in.bytes, c.out.bytes);
+    const Bytes full = c.kind == OpKind::AllToAllRows
+                           ? Bytes{std::int64_t{c.rows} * c.row_bytes}
+                           : std::max(c.in.bytes, c.out.bytes);
     const auto n = static_cast<int>(ranks.size());
     const double time =
         collective_time(c.kind, full, n, group_links(s.cluster, ranks), s.cluster).time.total().v;

@@ -48,6 +48,7 @@ void describe(V& v, ModelSpec& m) {
   v.field("shared_expert_gate", m.shared_expert_gate);
   v.field("router_score", m.router_score);
   v.field("capacity_factor", m.capacity_factor);
+  v.field("expert_rank_capacity_factor", m.expert_rank_capacity_factor);
   v.field("router_aux_loss_coef", m.router_aux_loss_coef);
   v.field("router_bias_update_rate", m.router_bias_update_rate);
   v.field("router_imbalance", m.router_imbalance);

@@ -37,6 +37,7 @@ constexpr ForeignName kNames[] = {
     {"model.shared_expert_hidden", "", "moe-shared-expert-intermediate-size", ""},
     {"model.shared_expert_gate", "", "moe-shared-expert-gate", ""},
     {"model.capacity_factor", "", "moe-expert-capacity-factor", ""},
+    {"model.expert_rank_capacity_factor", "", "moe-expert-rank-capacity-factor", ""},
     {"model.router_aux_loss_coef", "", "moe-aux-loss-coeff", ""},
     {"model.router_bias_update_rate", "", "moe-router-bias-update-rate", ""},
     {"model.router_score", "", "moe-router-score-function", ""},

@@ -16,6 +16,7 @@ Registry::Registry() {
   add_pooling(*this);
   add_experts(*this);
   add_latent(*this);
+  add_ragged(*this);
 }
 
 bool Registry::supports(const Kernel& kernel) const {

@@ -26,11 +26,40 @@ bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
 
 /// The placement of indices into rows: if a rank has rows of its own, they count within these.
 constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; }
+/// The placement of how many rows in places, or rows that were sent to a rank's experts, there are
+/// of each expert.
+constexpr Along counts_of(Along places) {
+  return is_experts(places) ? Along::OwnExperts : is_places(places) ? Along::Own : places;
+}
+
+bool ragged_gemm(const Kernel& k, AxisOperands& o) {
+  const auto& [a, b, bias, counts, rest1, rest2, rest3, rest4] = o.in;
+  const Along weights = is_experts(a) ? Along::Split : Along::Same;
+  return has_places(a) && counts == counts_of(a) && b == weights && fits(bias, weights) &&
+         results(k, o, {{a}});
+}
+
+bool ragged_gemm_weight(const Kernel& k, AxisOperands& o) {
+  const Along dy = o.in[0];
+  if (!has_places(dy) || o.in[1] != dy || o.in[2] != counts_of(dy)) return false;
+  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
+  return results(k, o, {{dw, dw}});
+}
+
+bool ragged_activation(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0];
+  return has_places(x) && o.in[1] == counts_of(x) && results(k, o, {{x}});
+}
+bool ragged_activation_backward(const Kernel& k, AxisOperands& o) {
+  const Along dy = o.in[0];
+  return has_places(dy) && o.in[1] == dy && o.in[2] == counts_of(dy) && results(k, o, {{dy}});
+}
 
 bool route_forward(const Kernel& k, AxisOperands& o) {
   const Along logits = o.in[0];
   if (logits == Along::Split || !has_values(logits) || !fits(o.in[1], Along::Same)) return false;
-  return results(k, o, {{logits, logits, indices(logits), indices(logits)}});
+  const Along own = indices(logits);
+  return results(k, o, {{logits, logits, own, own, own}});
 }
 /// Ranks with parts of one sequence balance their experts together, which route_balance does. The
 /// coefficient `balance` of this kernel must then be 0.
@@ -38,11 +67,12 @@ bool route_backward(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
   if (probs == Along::Tokens && k.scalars[0] != 0) return false;
   return has_values(probs) && o.in[0] == probs && o.in[2] == indices(probs) &&
-         fits(o.in[3], Along::Same) && results(k, o, {{probs}});
+         fits(o.in[3], Along::Same) && fits(o.in[4], indices(probs)) && results(k, o, {{probs}});
 }
 bool route_load(const Kernel& k, AxisOperands& o) {
   const Along slots = o.in[0];
   if (slots != Along::Same && slots != Along::Own) return false;
+  if (!fits(o.in[1], slots)) return false;
   return results(k, o, {{slots == Along::Own ? Along::Partial : slots}});
 }
 /// The load counts all tokens of a microbatch, but no other rank's samples.
@@ -83,6 +113,14 @@ bool place_experts(const Kernel& kernel, AxisOperands& operands) {
       return grouped_gemm(kernel, operands);
     case KernelKind::GroupedGemmWeight:
       return grouped_gemm_weight(kernel, operands);
+    case KernelKind::RaggedGemm:
+      return ragged_gemm(kernel, operands);
+    case KernelKind::RaggedGemmWeight:
+      return ragged_gemm_weight(kernel, operands);
+    case KernelKind::RaggedActivationForward:
+      return ragged_activation(kernel, operands);
+    case KernelKind::RaggedActivationBackward:
+      return ragged_activation_backward(kernel, operands);
     case KernelKind::RouteForward:
       return route_forward(kernel, operands);
     case KernelKind::RouteBackward:

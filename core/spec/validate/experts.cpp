@@ -53,7 +53,22 @@ void validate_experts(const Scenario& s, Faults& faults) {
                                           std::to_string(m.layers) + ", or no block has experts");
   }
   faults.require(m.capacity_factor >= 0 && m.capacity_factor <= 1e6, "model.capacity_factor",
-                 "must be in [0, 1e6] (0: room for all tokens)");
+                 "must be in [0, 1e6] (0: no token is dropped)");
+  faults.require(m.expert_rank_capacity_factor == 0 || (m.expert_rank_capacity_factor >= 1 &&
+                                                        m.expert_rank_capacity_factor <= 1e6),
+                 "model.expert_rank_capacity_factor",
+                 "is the room of a rank over the mean that it gets: at least 1 (0: room for all that "
+                 "can come)");
+  if (m.expert_rank_capacity_factor > 0 && !m.is_dropless()) {
+    faults.add("model.expert_rank_capacity_factor",
+               "is the room for tokens of which none is dropped, and experts have a room of their "
+               "own, from which others are: model.capacity_factor = 0");
+  }
+  if (m.expert_rank_capacity_factor > 0 && m.router_imbalance > 0) {
+    faults.add("model.expert_rank_capacity_factor",
+               "plans the room of a run, and model.router_imbalance simulates one where rows find "
+               "room as they come: only one of the two");
+  }
   faults.require(m.router_aux_loss_coef >= 0, "model.router_aux_loss_coef", "must not be negative");
   faults.require(m.router_bias_update_rate >= 0, "model.router_bias_update_rate",
                  "must not be negative (0: no biases)");

@@ -35,7 +35,7 @@ std::map<Phase, Traffic> exchanges(const Program& program) {
   std::map<Phase, Traffic> found;
   const Role& role = program.roles[0];
   for (const Op& op : role.ops) {
-    if (op.kind != OpKind::AllToAll) continue;
+    if (!is_exchange(op.kind)) continue;
     CHECK(program.group(op.group()).name == "ep");
     Traffic& t = found[op.phase];
     ++t.count;
@@ -49,7 +49,7 @@ std::map<std::string, std::int64_t> data_traffic(const Program& program) {
   std::map<std::string, std::int64_t> found;
   const Role& role = program.roles[0];
   for (const Op& op : role.ops) {
-    if (!is_collective(op.kind) || op.kind == OpKind::AllToAll) continue;
+    if (!is_collective(op.kind) || is_exchange(op.kind)) continue;
     if (role.buffer(role.args_of(op)[0]).kind == BufferKind::Metric) continue;
     found[std::string(to_string(op.kind)) + " " + program.group(op.group()).name] +=
         payload_bytes(program, role, op).v;
@@ -85,6 +85,27 @@ TEST_CASE("a block exchanges its places twice forward and twice backward", "[cor
     }
   }
   CHECK(exchanges(lowered(divided(Architecture::Llama, 1, 4))).empty());
+}
+
+TEST_CASE("a block without a capacity exchanges its rows and, once, how many they are",
+          "[core][lower]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int ep : {2, 3, 4, 12}) {
+      Scenario s = divided(architecture, ep, ep);
+      s.model.capacity_factor = 0;
+      const std::int64_t rows = 2 * s.training.seq_len * s.model.experts_per_token;
+      const std::int64_t counts = 4 * s.model.experts;
+      const std::int64_t both = 2 * rows * s.model.hidden * 4;
+      const Traffic forward{12, 4 * (both + counts)}, backward{8, 4 * both};
+      CHECK(exchanges(lowered(s)) ==
+            std::map<Phase, Traffic>{{Phase::F, forward}, {Phase::B, backward}});
+      s.activation_checkpoint.mode = ActivationCheckpoint::Full;
+      const auto again = exchanges(lowered(s));
+      CHECK(again.at(Phase::R) == forward);
+      s.model.expert_rank_capacity_factor = 1.0;  // room is not what is moved
+      CHECK(exchanges(lowered(s)) == again);
+    }
+  }
 }
 
 TEST_CASE("the load of a router's experts is summed over all ranks, and its bias kept whole",
