@@ -110,12 +110,11 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .in = with_counts({wave(tokens * choices, 1.0), probs, slots, {64.0}}, 4, counts),
        .wide_in = "ww-",
        .wide_out = "w"});
-  const ConformanceCase count{
-      .kind = K::RouteLoad,
-      .dims = dims,
-      .in = with_counts({slots}, 1, counts),
-      .wide_in = "-",
-      .wide_out = "w"};
+  const ConformanceCase count{.kind = K::RouteLoad,
+                              .dims = dims,
+                              .in = with_counts({slots}, 1, counts),
+                              .wide_in = "-",
+                              .wide_out = "w"};
   add(count);
   ConformanceCase more = count;
   more.accumulate = true;
