@@ -96,11 +96,17 @@ std::string model_text(const Scenario& scenario, const Program& program) {
   if (spec.experts > 0) {
     const std::string blocks =
         spec.expert_period > 1 ? fmt::format("every {}. block", spec.expert_period) : "every block";
-    text += fmt::format(
-        "{} experts in {}{}, {} per token, with room for {} of {} tokens: {} active parameters\n",
-        spec.experts, blocks, spec.dense_layers > 0 ? " behind those" : "", spec.experts_per_token,
-        spec.expert_capacity(shape.rows(), shape.expert_parallel), shape.rows(),
-        count_text(double(model.active_parameter_count(spec))));
+    const auto rows = spec.expert_rows(shape.own_rows(), shape.expert_parallel);
+    const std::string room =
+        spec.is_dropless()
+            ? fmt::format("none dropped, with room for {} rows of a mean of {}", rows.places,
+                          shape.own_rows() * spec.experts_per_token)
+            : fmt::format("with room for {} of {} tokens",
+                          spec.expert_capacity(shape.rows(), shape.expert_parallel), shape.rows());
+    text +=
+        fmt::format("{} experts in {}{}, {} per token, {}: {} active parameters\n", spec.experts,
+                    blocks, spec.dense_layers > 0 ? " behind those" : "", spec.experts_per_token,
+                    room, count_text(double(model.active_parameter_count(spec))));
   }
   text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");

@@ -102,6 +102,8 @@ bool RemoteCommunicator::move(const Transfer& transfer) {
       return all_gather(transfer, part);
     case OpKind::AllToAll:
       return all_to_all(transfer, part);
+    case OpKind::AllToAllRows:
+      return all_to_all_rows(transfer);
     case OpKind::Rotate:
       return rotate(transfer);
     default:
@@ -198,6 +200,33 @@ bool RemoteCommunicator::all_to_all(const Transfer& transfer, std::int64_t part)
       in.push_back({member, party.target + at, part});
     }
     at += part;
+  }
+  return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::all_to_all_rows(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  const auto going = rows_of_members(party.goes, party.parts, members.size());
+  const auto coming = rows_of_members(party.comes, party.parts, members.size());
+  if (const auto fits = check_room(party, coming); !fits) {
+    process_.fail(fits.error());
+    return false;
+  }
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  const std::byte* from = party.source;
+  std::byte* to = party.target;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::int64_t sent = going[i] * party.bytes, received = coming[i] * party.bytes;
+    if (members[i] == rank_) {
+      local::copy(to, from, received);
+    } else {
+      if (sent > 0) out.push_back({members[i], from, sent});
+      if (received > 0) in.push_back({members[i], to, received});
+    }
+    from += sent;
+    to += received;
   }
   return process_.exchange(transfer.tag, out, in, Patience::Awake);
 }

@@ -50,6 +50,7 @@ class RemoteCommunicator final : public Communicator {
   bool reduce_scatter(const Transfer& transfer);
   /// Part i of the source goes to member i; part i of the target comes from member i.
   bool all_to_all(const Transfer& transfer, std::int64_t part);
+  bool all_to_all_rows(const Transfer& transfer);
   bool rotate(const Transfer& transfer);
   bool all_gather(const Transfer& transfer, std::int64_t part);
   bool from_root(const Transfer& transfer);

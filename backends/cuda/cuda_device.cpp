@@ -126,8 +126,11 @@ Result<void> CudaDevice::set_up() {
 Result<void> CudaDevice::make_staging() {
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {
     const Op& op = role_.ops[i];
-    if (!is_copy(op.kind) || op.moves_memory()) continue;
-    const std::int64_t bytes = role_.buffer(role_.args_of(op)[0]).bytes.v;
+    const bool counted = op.kind == OpKind::AllToAllRows;
+    if (!counted && (!is_copy(op.kind) || op.moves_memory())) continue;
+    const auto args = role_.args_of(op);
+    const std::int64_t bytes =
+        counted ? 2 * role_.buffer(args[2]).bytes.v : role_.buffer(args[0]).bytes.v;
     const auto pinned = driver_.allocate(Memory::PinnedHost, std::max<std::int64_t>(bytes, 1));
     if (!pinned) return pinned.error();
     staging_[static_cast<std::int32_t>(i)] = {*pinned, nullptr, static_cast<std::size_t>(bytes)};
@@ -142,6 +145,10 @@ Result<void> CudaDevice::use_graphs() {
   if (program_.updates_per_step != 1) return unsupported("weights are updated within a step");
   for (const Op& op : role_.ops) {
     if (op.stream == Stream::Host) return unsupported("the host computes in every step (offload)");
+    if (op.kind == OpKind::AllToAllRows) {
+      return unsupported(
+          "the host must know how many rows go to experts (model.capacity_factor = 0)");
+    }
   }
   std::vector<StreamHandle> streams;
   for (const Queue& q : queues_) {

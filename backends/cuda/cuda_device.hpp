@@ -61,6 +61,11 @@ class CudaDevice final : public Device {
   /// the stream is held back until go_on().
   Result<void> enqueue_transfer(OpId id, Stream stream, Issue arrive);
 
+  /// Enqueues a body that needs to know on the host what `prepare` has brought there, which is
+  /// called like an Issue before it: it is called when the work that its stream has been given has
+  /// ended.
+  Result<void> enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue);
+
   // For communicators, which hold the node's lock.
   Driver& driver() { return driver_; }
   Node& node() { return node_; }
@@ -74,6 +79,10 @@ class CudaDevice final : public Device {
   /// Says that the transfer which held the stream back has been issued.
   void go_on(Stream stream, OpId id);
   Result<void> issue_ready();
+  /// Pinned memory for the counts of an exchange of rows, those that go and then those that come.
+  std::byte* counts_of(OpId id) { return staging_.at(id.v).pinned; }
+  /// Lets the host make a check when the stream comes to it. Its error ends the run.
+  Result<void> check_on_host(Stream stream, std::function<Result<void>()> check);
 
   /// Sets a function that is called while synchronize() waits for the GPU; its error ends the run.
   /// Without one, synchronize() blocks in the driver. A GPU does not say how far it has come, so a
@@ -87,11 +96,12 @@ class CudaDevice final : public Device {
   std::int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
-  enum class Kind : std::uint8_t { Wait, Work, Transfer };
+  enum class Kind : std::uint8_t { Wait, Prepare, Work, Transfer };
   struct Item {
     OpId op;  // the op that runs, or that is waited for
     Kind kind = Kind::Work;
     Issue issue;
+    bool after_stream = false;  // not before the GPU has ended what the stream was given
   };
   struct Queue {
     StreamHandle handle = nullptr;
@@ -113,6 +123,7 @@ class CudaDevice final : public Device {
   Queue& queue(Stream stream) { return queues_[stream]; }
   Result<void> push(Stream stream, Item item);
   bool can_issue(const Queue& queue) const;
+  bool waits_for_stream() const;
   Result<void> issue_front(Queue& queue);
   Result<void> run_function(OpId id, const Op& op, std::span<std::byte* const> args);
   Result<void> run_on_host(const Op& op, std::span<std::byte* const> args);

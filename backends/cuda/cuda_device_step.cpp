@@ -169,10 +169,31 @@ Result<void> CudaDevice::push(Stream stream, Item item) {
   return {};
 }
 
+Result<void> CudaDevice::enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue) {
+  auto prepared = push(stream, {id, Kind::Prepare, std::move(prepare)});
+  return prepared ? push(stream, {id, Kind::Work, std::move(issue), true}) : prepared;
+}
+
+Result<void> CudaDevice::check_on_host(Stream stream, std::function<Result<void>()> check) {
+  return driver_.run_on_host(handle(stream), [this, check = std::move(check)] {
+    if (const auto well = check(); !well) host_failure_.set(well.error());
+  });
+}
+
 bool CudaDevice::can_issue(const Queue& q) const {
   if (q.items.empty() || q.held) return false;
   const Item& front = q.items.front();
+  if (front.after_stream) {
+    const auto idle = driver_.idle(q.handle);
+    return !idle || *idle;  // after an error the call that follows says so
+  }
   return front.kind != Kind::Wait || issued_[front.op];
+}
+
+bool CudaDevice::waits_for_stream() const {
+  return std::any_of(queues_.begin(), queues_.end(), [](const Queue& q) {
+    return !q.items.empty() && q.items.front().after_stream;
+  });
 }
 
 Result<void> CudaDevice::issue_ready() {
@@ -193,6 +214,7 @@ Result<void> CudaDevice::issue_front(Queue& q) {
   q.items.pop_front();
   --held_back_;
   if (item.kind == Kind::Wait) return driver_.wait(q.handle, ends_[item.op]);
+  if (item.kind == Kind::Prepare) return item.issue();
   order_.push_back(item.op);
   if (auto done = mark(item.op, Begin); !done) return done;
   if (item.kind == Kind::Transfer) {
@@ -300,7 +322,19 @@ Result<void> CudaDevice::check_for_hang() {
 Result<std::vector<OpTime>> CudaDevice::synchronize() {
   {
     std::unique_lock lock(node_.mutex());
-    node_.changed().wait(lock, [&] { return held_back_ == 0 || node_.failure().is_set(); });
+    const auto done = [&] { return held_back_ == 0 || node_.failure().is_set(); };
+    while (!done()) {
+      if (!waits_for_stream()) {
+        node_.changed().wait(lock, [&] { return done() || waits_for_stream(); });
+        continue;
+      }
+      // Nobody is told when the GPU has ended something, so it is asked again and again.
+      node_.changed().wait_for(lock, kWatchInterval);
+      if (const auto well = watch_ ? watch_() : Result<void>(); !well)
+        node_.fail_locked(well.error());
+      node_.make_ready(*this);
+      node_.pump();
+    }
     if (node_.failure().is_set()) {
       for (Queue& q : queues_) {
         q.items.clear();

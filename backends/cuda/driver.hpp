@@ -52,6 +52,18 @@ struct HostCompute {
                    const StepContext& context) = 0;
 };
 
+/// An exchange of rows between ranks that share a GPU, by member. Everything that is pointed to is
+/// in the GPU's memory.
+struct RowExchange {
+  static constexpr int kMostMembers = 64;
+  int members = 0;
+  std::int64_t row_bytes = 0, parts = 0;                // parts: counts for each member
+  std::array<const std::byte*, kMostMembers> source{};  // rows for member 0, then for member 1, …
+  std::array<std::byte*, kMostMembers> target{};        // rows of member 0, then of member 1, …
+  std::array<std::int64_t, kMostMembers> room{};        // how many rows fit into the target
+  std::array<const std::int32_t*, kMostMembers> goes{};  // rows of the source by part
+};
+
 /// One GPU. Any thread may make any call. Only synchronize(), elapsed() and the calls that create
 /// and release block. Errors are of kind Device and name the call, or OutOfMemory if there is not
 /// enough memory.
@@ -112,6 +124,8 @@ struct Driver {
   virtual Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                                     std::span<const std::byte* const> sources,
                                     std::span<std::byte* const> targets) = 0;
+  /// Moves the rows that counts say; a member for which too many come gets none.
+  virtual Result<void> exchange_rows(StreamHandle stream, const RowExchange& exchange) = 0;
 };
 
 /// Whether add_in_order() adds values of this type.

@@ -27,6 +27,8 @@ class Mover {
         return exchange([&](std::int64_t) { return std::int64_t{0}; }, part);
       case OpKind::AllToAll:
         return exchange([&](std::int64_t to) { return to * part; }, part);
+      case OpKind::AllToAllRows:
+        return exchange_rows();
       case OpKind::Rotate:
         for (std::int64_t from = 0; from < size; ++from) {
           const Party& next = party((from + 1) % size);
@@ -74,6 +76,29 @@ class Mover {
     return {};
   }
 
+  /// The GPU reads the counts itself.
+  Result<void> exchange_rows() const {
+    if (members_.size() > std::size_t{RowExchange::kMostMembers}) {
+      return Error{ErrorKind::Unsupported,
+                   std::to_string(members_.size()) +
+                       " logical ranks divide the experts; the most is " +
+                       std::to_string(RowExchange::kMostMembers),
+                   std::nullopt};
+    }
+    RowExchange rows;
+    rows.members = static_cast<int>(members_.size());
+    rows.row_bytes = party(0).bytes;
+    rows.parts = party(0).parts;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      const Party& own = members_[i].party;
+      rows.source[i] = own.source;
+      rows.target[i] = own.target;
+      rows.room[i] = own.room;
+      rows.goes[i] = own.goes;
+    }
+    return driver_.exchange_rows(stream_, rows);
+  }
+
   /// Copies, unless both addresses are the same, as they are in gathers in place.
   Result<void> copy(std::byte* to, const std::byte* from, std::int64_t bytes) const {
     if (to == from || bytes == 0) return {};
@@ -84,6 +109,22 @@ class Mover {
   StreamHandle stream_;
   const std::vector<Member>& members_;
 };
+
+/// Lets the host of a member see whether what comes has room. The GPU has not moved it if not.
+Result<void> check_room_on_host(const Member& member) {
+  const Party& party = member.party;
+  CudaDevice& device = *member.device;
+  const std::size_t members = to_size(party.members);
+  auto* const counts = device.counts_of(party.op);
+  auto copied = device.driver().copy(device.handle(member.stream), counts,
+                                     reinterpret_cast<const std::byte*>(party.comes),
+                                     party.parts * party.members * size_of(DType::I32));
+  if (!copied) return copied;
+  return device.check_on_host(member.stream, [party, members, counts] {
+    const auto* const comes = reinterpret_cast<const std::int32_t*>(counts);
+    return check_room(party, rows_of_members(comes, party.parts, members));
+  });
+}
 
 /// The first member's stream waits for the others, moves the data, and lets them all go on.
 Result<void> issue(const std::vector<Member>& members) {
@@ -112,6 +153,9 @@ Result<void> issue(const std::vector<Member>& members) {
     if (i > 0) {
       auto done = driver.wait(member.device->handle(member.stream), *moved);
       if (!done) return done;
+    }
+    if (member.party.kind == OpKind::AllToAllRows) {
+      if (auto done = check_room_on_host(member); !done) return done;
     }
     if (auto done = member.device->mark(member.party.op, CudaDevice::End); !done) return done;
     member.device->go_on(member.stream, member.party.op);

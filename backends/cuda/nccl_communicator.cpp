@@ -51,7 +51,7 @@ std::map<CommKey, CommMembers> communicators_of(const Program& program) {
       if (route.members.empty()) continue;
       CommMembers& members = all[key_of(route, op)];
       members.ranks = route.members;
-      members.exchange |= op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate;
+      members.exchange |= is_exchange(op.kind) || op.kind == OpKind::Rotate;
     }
   }
   return all;
@@ -282,11 +282,64 @@ Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byt
   const auto party =
       make_party(rank_, id, op, args, bytes, dtype, static_cast<int>(place.route.members.size()));
   if (!party) return party.error();
+  if (op.kind == OpKind::AllToAllRows) return enqueue_rows(id, op, place, *party);
   return device_.enqueue_work(id, op.stream, [this, &place, party = *party, stream = op.stream] {
     return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
       return issue(nccl, place, party, device_.handle(stream));
     });
   });
+}
+
+/// The host must know the counts before it can ask for messages of these sizes: they are copied to
+/// it behind what the stream has been given, of which the exchange of the counts was a part.
+Result<void> NcclCommunicator::enqueue_rows(OpId id, const Op& op, const Place& place,
+                                            const Party& party) {
+  const std::int64_t bytes = party.parts * party.members * size_of(DType::I32);
+  std::byte* const counts = device_.counts_of(id);
+  const Stream stream = op.stream;
+  const auto prepare = [this, party, bytes, counts, stream]() -> Result<void> {
+    Driver& driver = device_.driver();
+    auto copied = driver.copy(device_.handle(stream), counts,
+                              reinterpret_cast<const std::byte*>(party.goes), bytes);
+    if (!copied) return copied;
+    return driver.copy(device_.handle(stream), counts + bytes,
+                       reinterpret_cast<const std::byte*>(party.comes), bytes);
+  };
+  return device_.enqueue_after(id, stream, prepare, [this, &place, party, bytes, counts, stream] {
+    const auto of = [&](std::int64_t offset) {
+      return rows_of_members(reinterpret_cast<const std::int32_t*>(counts + offset), party.parts,
+                             to_size(party.members));
+    };
+    const auto going = of(0), coming = of(bytes);
+    if (auto fits = check_room(party, coming); !fits) return fits;
+    return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
+      return issue_rows(nccl, place, party, going, coming, device_.handle(stream));
+    });
+  });
+}
+
+/// One group of messages, in which no send waits for another.
+Result<void> NcclCommunicator::issue_rows(Nccl& nccl, const Place& place, const Party& party,
+                                          const std::vector<std::int64_t>& going,
+                                          const std::vector<std::int64_t>& coming,
+                                          StreamHandle stream) {
+  const std::int64_t width = party.bytes / size_of(party.dtype);  // of a row, in elements
+  auto done = nccl.group_start();
+  const std::byte* from = party.source;
+  std::byte* to = party.target;
+  for (std::size_t peer = 0; peer < going.size() && done; ++peer) {
+    const int position = static_cast<int>(peer);
+    if (going[peer] > 0) {
+      done = nccl.send(place.comm, stream, from, going[peer] * width, party.dtype, position);
+    }
+    if (done && coming[peer] > 0) {
+      done = nccl.receive(place.comm, stream, to, coming[peer] * width, party.dtype, position);
+    }
+    from += going[peer] * party.bytes;
+    to += coming[peer] * party.bytes;
+  }
+  const auto ended = nccl.group_end();
+  return done ? ended : done;
 }
 
 Result<void> NcclCommunicator::issue(Nccl& nccl, const Place& place, const Party& party,

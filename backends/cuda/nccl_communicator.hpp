@@ -93,6 +93,10 @@ class NcclCommunicator final : public Communicator {
     Route route;
     CommHandle comm = nullptr;
   };
+  Result<void> enqueue_rows(OpId id, const Op& op, const Place& place, const Party& party);
+  static Result<void> issue_rows(Nccl& nccl, const Place& place, const Party& party,
+                                 const std::vector<std::int64_t>& going,
+                                 const std::vector<std::int64_t>& coming, StreamHandle stream);
   Result<void> issue(Nccl& nccl, const Place& place, const Party& party, StreamHandle stream) const;
 
   Rank rank_;

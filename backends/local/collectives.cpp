@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "core/base/bfloat16.hpp"
@@ -81,6 +82,29 @@ void all_to_all(const std::vector<Party>& parties, std::int64_t position) {
   }
 }
 
+/// Every member's own counts say where in its source the rows for this one begin.
+Result<void> all_to_all_rows(const std::vector<Party>& parties, std::int64_t position) {
+  const Party& own = parties[to_size(position)];
+  const auto coming = rows_of_members(own.comes, own.parts, parties.size());
+  if (auto fits = check_room(own, coming); !fits) return fits;
+  std::byte* to = own.target;
+  for (std::size_t i = 0; i < parties.size(); ++i) {
+    const Party& from = parties[i];
+    const auto going = rows_of_members(from.goes, from.parts, parties.size());
+    const std::int64_t before = std::accumulate(going.begin(), going.begin() + position, 0LL);
+    if (going[to_size(position)] != coming[i] || before + coming[i] > from.given) {
+      return Error{ErrorKind::Internal,
+                   "rank " + std::to_string(from.rank) + " has " +
+                       std::to_string(going[to_size(position)]) + " rows for rank " +
+                       std::to_string(own.rank) + ", which expects " + std::to_string(coming[i]),
+                   std::nullopt};
+    }
+    copy(to, from.source + before * own.bytes, coming[i] * own.bytes);
+    to += coming[i] * own.bytes;
+  }
+  return {};
+}
+
 }  // namespace
 
 void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
@@ -121,27 +145,36 @@ Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* co
   return make_party(rank, id, op, args, bytes, dtype, size);
 }
 
-void move_share(const std::vector<Party>& parties, int position) {
+Result<void> move_share(const std::vector<Party>& parties, int position) {
   const Party& own = parties[to_size(position)];
   switch (own.kind) {
     case OpKind::AllReduce:
-      return all_reduce(parties, position);
+      all_reduce(parties, position);
+      break;
     case OpKind::ReduceScatter:
-      return reduce_scatter(parties, position);
+      reduce_scatter(parties, position);
+      break;
     case OpKind::AllGather:
-      return all_gather(parties, position);
+      all_gather(parties, position);
+      break;
     case OpKind::AllToAll:
-      return all_to_all(parties, position);
+      all_to_all(parties, position);
+      break;
+    case OpKind::AllToAllRows:
+      return all_to_all_rows(parties, position);
     case OpKind::Rotate: {
       const std::size_t before = to_size(position == 0 ? std::ssize(parties) - 1 : position - 1);
-      return copy(own.target, parties[before].source, own.bytes);
+      copy(own.target, parties[before].source, own.bytes);
+      break;
     }
     case OpKind::Broadcast:
     case OpKind::Recv:
-      return copy(own.target, parties[to_size(own.root)].source, own.bytes);
+      copy(own.target, parties[to_size(own.root)].source, own.bytes);
+      break;
     default:
-      return;  // a sender does nothing; the receiver copies
+      break;  // a sender does nothing; the receiver copies
   }
+  return {};
 }
 
 }  // namespace lockstep::local

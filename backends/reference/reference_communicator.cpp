@@ -8,7 +8,7 @@ namespace {
 /// One member's part in a transfer, divided into steps; between two steps it waits for the others.
 class Transfer {
  public:
-  explicit Transfer(const local::Appointment& at) : at_(at) {}
+  Transfer(const local::Appointment& at, local::Fabric& fabric) : at_(at), fabric_(&fabric) {}
 
   /// Takes as many steps as the others allow; returns true when the transfer has ended.
   bool operator()(OpTime& time) {
@@ -20,7 +20,8 @@ class Transfer {
       const local::Gathering* all = at_.meeting->complete(at_.sequence);
       if (all == nullptr) return false;
       time.active = all->complete;
-      local::move_share(all->parties, at_.position);
+      const auto moved = local::move_share(all->parties, at_.position);
+      if (!moved) fabric_->fail(moved.error());
       at_.meeting->leave(at_.sequence);
       next_ = Next::End;
     }
@@ -30,6 +31,7 @@ class Transfer {
  private:
   enum class Next { Post, Move, End };
   local::Appointment at_;
+  local::Fabric* fabric_;
   Next next_ = Next::Post;
 };
 
@@ -39,7 +41,7 @@ Result<void> ReferenceCommunicator::enqueue(OpId id, const Op& op, std::span<std
                                             std::span<const std::int64_t> bytes, DType dtype) {
   const auto next = appointments_.next(id, op, args, bytes, dtype);
   if (!next) return next.error();
-  return device_.enqueue_task(id, op.stream, Transfer(*next));
+  return device_.enqueue_task(id, op.stream, Transfer(*next, fabric_));
 }
 
 }  // namespace lockstep::reference

@@ -55,7 +55,7 @@ std::vector<CollectiveTime> collective_choices(OpKind kind, Bytes full, int grou
       ring_rounds(kind) > 0) {
     return nccl_choices(kind, full, group_size, links, cluster);
   }
-  const bool pairwise = kind == OpKind::AllToAll || kind == OpKind::Rotate;
+  const bool pairwise = is_exchange(kind) || kind == OpKind::Rotate;
   const auto algorithm = pairwise ? CollectiveAlgorithm::Pairwise : CollectiveAlgorithm::Ring;
   const TransferTime time = ring_time(kind, full, group_size, links.of(kind));
   return {{algorithm, CollectiveProtocol::Plain, time, time.total()}};

@@ -130,6 +130,12 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
     case KernelKind::GeluBackward:
     case KernelKind::SwigluBackward:
       return f.fused_activation ? 0 : elements(kernel) * 2 * size;
+    case KernelKind::RaggedActivationForward:
+    case KernelKind::RaggedActivationBackward: {  // of the rows that are expected
+      const bool both = kernel.kind == KernelKind::RaggedActivationBackward && kernel.dims[3] != 0;
+      const auto rows = static_cast<double>(kernel.dims[1] * kernel.dims[2]);
+      return f.fused_activation ? 0 : rows * (both ? 2 : 1) * 2 * size;
+    }
     case KernelKind::CrossEntropy:
       // Per logit: the float32 copy moves 2 + 4 bytes, the log of the softmax 8, its gradient 4 +
       // 12, and the copy back 4 + 2.

@@ -79,7 +79,7 @@ class Choices {
       : kind_(kind), full_(full), n_(size), links_(links), cluster_(cluster) {}
 
   std::vector<CollectiveTime> all() {
-    if (kind_ == OpKind::AllToAll || kind_ == OpKind::Rotate) {
+    if (is_exchange(kind_) || kind_ == OpKind::Rotate) {
       kind_ == OpKind::Rotate ? message() : pairwise();
       return std::move(choices_);
     }

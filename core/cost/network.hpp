@@ -55,7 +55,7 @@ struct GroupLinks {
   BytesPerSecond inside;  // a ring's bandwidth inside a node
   BytesPerSecond ports;   // of the ports of the members on one node together
   const LinkSpec& of(OpKind kind) const {
-    return kind == OpKind::AllToAll ? exchange : kind == OpKind::Rotate ? next : ring;
+    return is_exchange(kind) ? exchange : kind == OpKind::Rotate ? next : ring;
   }
   bool operator==(const GroupLinks&) const = default;
 };

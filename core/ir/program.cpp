@@ -13,8 +13,9 @@ constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "boundary", "comm",       "workspace", "input",  "metric",    "param_version"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
-    "call",   "all_reduce", "all_gather", "reduce_scatter", "broadcast",     "all_to_all",
-    "rotate", "send",       "recv",       "host_to_device", "device_to_host"};
+    "call",      "all_reduce", "all_gather",      "reduce_scatter",
+    "broadcast", "all_to_all", "all_to_all_rows", "rotate",
+    "send",      "recv",       "host_to_device",  "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "layer",        "gather",        "reduce",        "replicate",
@@ -190,7 +191,7 @@ bool operator==(const Op& a, const Op& b) {
   return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
          a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
          a.layer == b.layer && a.stage == b.stage && a.root == b.root &&
-         a.microbatch == b.microbatch;
+         a.microbatch == b.microbatch && a.rows == b.rows && a.row_bytes == b.row_bytes;
 }
 
 std::int64_t Parameter::elements() const {
@@ -206,6 +207,9 @@ std::int64_t Parameter::elements() const {
 std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections) {
   if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return parameter.elements();
   Parameter held = parameter;
+  const int first = parts == 1 ? 1 : parameter.first_parts;
+  if (first > 1) held.shape[0] = ceil_div(held.shape[0], std::int64_t{first});
+  parts /= first;
   std::int64_t& extent = held.shape[parameter.split_dim];
   extent = 0;
   for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
@@ -281,6 +285,8 @@ Access access(const Program& program, const Op& op, std::size_t index) {
     case OpKind::AllToAll:
     case OpKind::Rotate:
       return index == 0 ? Access::Read : Access::Write;
+    case OpKind::AllToAllRows:
+      return index == 1 ? Access::Write : Access::Read;
     case OpKind::Send:
       return Access::Read;
     case OpKind::Recv:
@@ -295,6 +301,7 @@ Access access(const Program& program, const Op& op, std::size_t index) {
 
 Bytes payload_bytes(const Program&, const Role& role, const Op& op) {
   if (op.kind == OpKind::Call) return Bytes{0};
+  if (op.kind == OpKind::AllToAllRows) return Bytes{std::int64_t{op.rows} * op.row_bytes};
   const auto args = role.args_of(op);
   const std::size_t whole = op.kind == OpKind::AllGather ? 1 : 0;
   return whole < args.size() ? role.buffer(args[whole]).bytes : Bytes{0};

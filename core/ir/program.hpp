@@ -136,6 +136,8 @@ enum class OpKind : std::uint8_t {
   ReduceScatter,  // sum; args: full (read), shard (written)
   Broadcast,      // from the member at position Op::root; args: one buffer
   AllToAll,       // args: source, destination
+  AllToAllRows,   // of as many rows as counts say. Args: source (read), destination (written), how
+                  // many rows go to each member's parts (read), how many come from them (read)
   Rotate,         // args: source (read), destination (written), which gets the source of the member
                   // before; the first member comes after the last
   Send,           // args: one buffer (read)
@@ -148,6 +150,8 @@ enum class OpKind : std::uint8_t {
 inline constexpr int kNumOpKinds = static_cast<int>(OpKind::DeviceToHost) + 1;
 std::string_view to_string(OpKind kind);
 constexpr bool is_collective(OpKind k) { return k >= OpKind::AllReduce && k <= OpKind::Rotate; }
+/// Whether every member sends each of the others another part of its data.
+constexpr bool is_exchange(OpKind k) { return k == OpKind::AllToAll || k == OpKind::AllToAllRows; }
 constexpr bool is_p2p(OpKind k) { return k == OpKind::Send || k == OpKind::Recv; }
 constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
 
@@ -225,6 +229,8 @@ struct Op {
   std::int16_t stage = -1;
   std::int16_t root = 0;  // of a broadcast: the position in the group of the member that sends
   Microbatch microbatch = -1;
+  std::int32_t rows = 0;       // of AllToAllRows: how many a member is expected to send
+  std::int32_t row_bytes = 0;  // likewise: bytes of each
   FunctionId function() const { return {target}; }
   GroupId group() const { return {target}; }
   int peer() const { return target; }
@@ -253,6 +259,10 @@ struct Parameter {
   int split_dim = -1;        // the dimension that units with a split group divide; -1: none
   /// Sections of that dimension (such as q, k, v), each of which is divided; their sum is its size.
   std::vector<std::int64_t> sections = {};
+  /// Of experts, which are the first dimension: how many of the parts divide these. The others
+  /// divide each of them along split_dim, which then is not the first; the members of a split group
+  /// come in the order (experts, parts of one).
+  int first_parts = 1;
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;
 };
@@ -397,7 +407,8 @@ Bytes span_of(const Program& program, const Buffer& buffer);
 /// What `op` does to its argument `index`.
 Access access(const Program& program, const Op& op, std::size_t index);
 
-/// The bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call.
+/// The bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call. Of rows
+/// that are counted as the program runs it is those that are expected.
 Bytes payload_bytes(const Program& program, const Role& role, const Op& op);
 
 /// Whether the host gives data to a rank, such as tokens and targets.

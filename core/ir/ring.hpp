@@ -19,6 +19,7 @@ constexpr int ring_rounds(OpKind kind) {
     case OpKind::AllGather:
     case OpKind::ReduceScatter:
     case OpKind::AllToAll:
+    case OpKind::AllToAllRows:
     case OpKind::Broadcast:
     case OpKind::Rotate:
       return 1;

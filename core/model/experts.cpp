@@ -3,16 +3,24 @@
 // Tokens are routed as in Mixtral (Jiang et al. 2024): by a softmax over all experts, a token
 // chooses the `experts_per_token` most probable ones, weighted by their probabilities over the sum
 // of these; or by a sigmoid of every expert's logit, as in DeepSeek-V3. With one choice the weight
-// is the probability itself, as in Switch Transformer (Fedus et al. 2021). Every expert has room
-// for `capacity` tokens of a microbatch and rank, so that all sizes are known beforehand (Lepikhin
-// et al. 2020); a token that finds no room keeps only its residual. A bias of each expert may be
-// added to the probabilities for the choice alone; a step moves it against the expert's load (Wang
-// et al. 2024), which is summed over ranks as gradients are. Tensor parallelism does not divide
-// experts: with sequence parallelism, each of its ranks routes its own rows, and their gradients
-// are summed (as with Megatron-Core's expert_tensor_parallel_size = 1).
+// is the probability itself, as in Switch Transformer (Fedus et al. 2021). An expert may have room
+// for `capacity` tokens of a microbatch and rank (Lepikhin et al. 2020); a token that finds no room
+// keeps only its residual. Or none is dropped (Gale et al. 2022, MegaBlocks): the rows of all
+// choices stand one behind the other, expert by expert, ranks tell each other how many they send,
+// and products are of the rows that came, in buffers that are planned for a bound. A bias of each
+// expert may be added to the probabilities for the choice alone; a step moves it against the
+// expert's load (Wang et al. 2024), which is summed over ranks as gradients are. With sequence
+// parallelism each of its ranks routes its own rows. They hold their experts whole, and gradients
+// are summed over them; or, with expert tensor parallelism, they divide each expert as they do a
+// dense network: what came to the experts of one of them is gathered by all, and what they make of
+// it is summed and scattered (Singh et al. 2023, A Hybrid Tensor-Expert-Data Parallelism Approach;
+// Megatron Core's expert_tensor_parallel_size).
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
 //   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
+//
+// Without a capacity there are tokens × experts_per_token places of a rank's own rows, and the two
+// all-to-alls are of as many rows as counts [experts] say, which an all-to-all exchanges before.
 #include <optional>
 
 #include "core/model/feed_forward.hpp"
@@ -33,46 +41,85 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add_expert("moe.experts.wproj", {n, c, ffn}, InitKind::Normal, residual);
     layer.add_expert("moe.experts.bproj", {n, c}, InitKind::Zeros);
   } else {
-    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02, {ffn, ffn});
-    layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual);
+    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02, {ffn, ffn},
+                     {1, {ffn, ffn}});
+    layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual, {}, {2, {ffn}});
   }
   if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);
 }
 
 namespace {
 
-/// A linear layer of each expert that this rank holds, for rows from all ranks of "ep".
+/// The rows of the experts that this rank holds, from all ranks of "ep".
+struct RowsOfExperts {
+  std::int64_t groups, chunks;    // experts; ranks from which rows come, those of tp together
+  std::int64_t blocks;            // ranks of tp that divide each expert, whose rows are gathered
+  std::int64_t capacity;          // places of each expert for rows of each rank; 0: no such places
+  std::int64_t places, expected;  // of all of them
+  TensorId counts = {};           // [chunks, groups]; invalid with a capacity
+};
+
+/// A linear layer of each of these experts.
 class ExpertLinear {
  public:
-  ExpertLinear(FunctionBuilder& f, const LayerShape& shape, std::int64_t experts,
-               std::int64_t capacity, std::int64_t in, std::int64_t out,
+  ExpertLinear(FunctionBuilder& f, const RowsOfExperts& rows, std::int64_t in, std::int64_t out,
                const LinearTensors& weights)
-      : f_(f),
-        groups_(experts / shape.expert_parallel),
-        chunks_(shape.expert_parallel),
-        rows_(capacity),
-        in_(in),
-        out_(out),
-        weights_(weights) {}
+      : f_(f), rows_(rows), in_(in), out_(out), weights_(weights) {}
 
   void forward(TensorId x, TensorId y) {
     x_ = x;
-    f_.emit(Part::Forward, KernelKind::GroupedGemm,
-            {{groups_, chunks_, rows_, out_, in_, 1}, {}, {x, weights_.w, weights_.b}, {y}});
+    product(Part::Forward, x, out_, in_, true, weights_.b, y);
   }
   void backward(TensorId dy, TensorId dx) {
-    f_.emit(Part::InputGrad, KernelKind::GroupedGemm,
-            {{groups_, chunks_, rows_, in_, out_, 0}, {}, {dy, weights_.w, {}}, {dx}});
-    f_.emit(Part::WeightGrad, KernelKind::GroupedGemmWeight,
-            {{groups_, chunks_, rows_, out_, in_}, {}, {dy, x_}, {weights_.gw, weights_.gb}});
+    product(Part::InputGrad, dy, in_, out_, false, {}, dx);
+    const std::vector<TensorId> gradients = {weights_.gw, weights_.gb};
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
+    if (capacity > 0) {
+      f_.emit(Part::WeightGrad, KernelKind::GroupedGemmWeight,
+              {{groups, chunks, capacity, out_, in_}, {}, {dy, x_}, gradients});
+    } else {
+      f_.emit(
+          Part::WeightGrad, KernelKind::RaggedGemmWeight,
+          {{groups, chunks, places, expected, out_, in_, blocks}, {}, {dy, x_, counts}, gradients});
+    }
   }
 
  private:
+  void product(Part part, TensorId a, std::int64_t n, std::int64_t k, bool transposed,
+               TensorId bias, TensorId c) {
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
+    if (capacity > 0) {
+      f_.emit(part, KernelKind::GroupedGemm,
+              {{groups, chunks, capacity, n, k, transposed}, {}, {a, weights_.w, bias}, {c}});
+    } else {
+      f_.emit(part, KernelKind::RaggedGemm,
+              {{groups, chunks, places, expected, n, k, transposed, blocks},
+               {},
+               {a, weights_.w, bias, counts},
+               {c}});
+    }
+  }
+
   FunctionBuilder& f_;
-  std::int64_t groups_, chunks_, rows_, in_, out_;
+  const RowsOfExperts& rows_;
+  std::int64_t in_, out_;
   LinearTensors weights_;
   TensorId x_;
 };
+
+RowsOfExperts rows_of_experts(const ModelSpec& spec, const LayerShape& shape) {
+  const int ranks = shape.expert_parallel, blocks = shape.expert_tensor_parallel;
+  RowsOfExperts rows{spec.experts / ranks, std::int64_t{blocks} * ranks, blocks, 0, 0, 0};
+  if (spec.is_dropless()) {
+    const ModelSpec::ExpertRows all = spec.expert_rows(shape.own_rows(), ranks);
+    rows.places = blocks * all.places;
+    rows.expected = blocks * all.expected;
+  } else {
+    rows.capacity = spec.expert_capacity(shape.own_rows(), ranks);
+    rows.places = rows.expected = blocks * spec.experts * rows.capacity;
+  }
+  return rows;
+}
 
 class MixtureOfExperts final : public FeedForward {
  public:
@@ -83,20 +130,21 @@ class MixtureOfExperts final : public FeedForward {
         shape_(shape),
         tokens_(shape.own_rows()),
         hidden_(spec.hidden),
-        ffn_(spec.ffn_hidden),
-        capacity_(spec.expert_capacity(tokens_, shape.expert_parallel)),
-        places_(spec.experts * capacity_),
+        ffn_(spec.ffn_hidden / shape.expert_tensor_parallel),
+        rows_(rows_of_experts(spec, shape)),
+        places_(dropless() ? tokens_ * spec.experts_per_token : rows_.places / rows_.blocks),
+        arriving_(rows_.places / rows_.blocks),
         sigmoids_(spec.router_score == RouterScore::Sigmoid ? 1 : 0),
-        routing_({tokens_, spec.experts, spec.experts_per_token, capacity_, sigmoids_}),
+        routing_({tokens_, spec.experts, spec.experts_per_token, rows_.capacity, sigmoids_}),
         combination_({tokens_, hidden_, spec.experts_per_token, places_}),
         router_(p.linear("moe.router", "")),
         dropout_(dropout),
         bias_(p.w("moe.router_bias")),
         load_(p.g("moe.router_bias")),
-        up_(f, shape, spec.experts, capacity_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
+        up_(f, rows_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
             p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13",
                      "moe.experts.bfc")),
-        down_(f, shape, spec.experts, capacity_, ffn_, hidden_,
+        down_(f, rows_, ffn_, hidden_,
               p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2",
                        "moe.experts.bproj")) {
     if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);
@@ -111,22 +159,34 @@ class MixtureOfExperts final : public FeedForward {
     gates_ = f_.tensor(tokens_ * spec_.experts_per_token, wide);
     slots_ = f_.tensor(tokens_ * spec_.experts_per_token, DType::I32);
     sources_ = f_.tensor(places_, DType::I32);
-    f_.emit(Part::Forward, KernelKind::RouteForward,
-            {routing_, {}, {logits, bias_}, {probs_, gates_, slots_, sources_}});
+    std::vector<TensorId> routed = {probs_, gates_, slots_, sources_};
+    if (dropless()) routed.push_back(counts_ = f_.tensor(spec_.experts, DType::I32, "counts"));
+    f_.emit(Part::Forward, KernelKind::RouteForward, {routing_, {}, {logits, bias_}, routed});
+    arrived_ = counts_;
+    if (dropless() && shape_.expert_parallel > 1) {
+      arrived_ = f_.tensor(spec_.experts, DType::I32, "expert_counts");
+      f_.communicate(Part::Forward, OpKind::AllToAll, "ep", counts_, arrived_);
+    }
+    rows_.counts = arrived_;
+    if (dropless() && rows_.blocks > 1) {
+      rows_.counts = f_.tensor(rows_.blocks * spec_.experts, DType::I32, "all_counts");
+      f_.communicate(Part::Forward, OpKind::AllGather, "tp", arrived_, rows_.counts);
+    }
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
-    pre_ = f_.tensor(places_ * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
-    const TensorId mine = exchange(Part::Forward, given, "expert_x");
+    pre_ = f_.tensor(rows_.places * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
+    const TensorId mine =
+        gathered(Part::Forward, to_experts(Part::Forward, given, "expert_x"), "all_x");
     // What the experts' sum is added to: the residual, unless that comes behind dropout.
     TensorId added = dropout_.active() ? TensorId{} : residual;
     if (shared_) added = shared_->forward(x, added);  // while tokens go to their experts
     up_.forward(mine, pre_);
-    const TensorId act = f_.tensor(places_ * ffn_);
-    activation_forward(f_, spec_, places_, ffn_, pre_, act);
-    const TensorId made = f_.tensor(places_ * hidden_, "expert_y");
+    const TensorId act = f_.tensor(rows_.places * ffn_);
+    activate(pre_, act);
+    const TensorId made = f_.tensor(rows_.places * hidden_, "expert_y");
     down_.forward(act, made);
-    combined_ = exchange(Part::Forward, made, "returned");
+    combined_ = from_experts(Part::Forward, summed(Part::Forward, made, "made"), "returned");
     const TensorId sum = dropout_.active() ? f_.tensor(tokens_ * hidden_) : y;
     f_.emit(Part::Forward, KernelKind::CombineForward,
             {combination_, {}, {combined_, gates_, slots_, added}, {sum}});
@@ -141,24 +201,26 @@ class MixtureOfExperts final : public FeedForward {
     TensorId load;  // how often each expert is chosen, of all tokens of the microbatch
     if (!axes.empty()) {
       load = f_.tensor(spec_.experts, wide, "load");
-      f_.emit(Part::InputGrad, KernelKind::RouteLoad, {routing_, {}, {slots_}, {load}});
+      f_.emit(Part::InputGrad, KernelKind::RouteLoad, {routing_, {}, choices(), {load}});
       for (const std::string& axis : axes) {
         f_.communicate(Part::InputGrad, OpKind::AllReduce, axis, load, load);
       }
     }
-    f_.emit(Part::WeightGrad, KernelKind::RouteLoad, {routing_, {}, {slots_}, {load_}});
+    f_.emit(Part::WeightGrad, KernelKind::RouteLoad, {routing_, {}, choices(), {load_}});
     const TensorId dreturned = f_.tensor(places_ * hidden_, "dreturned");
     const TensorId dgates = f_.tensor(tokens_ * spec_.experts_per_token, wide);
     f_.emit(Part::InputGrad, KernelKind::CombineBackward,
             {combination_, {}, {dy, combined_, gates_, slots_}, {dreturned, dgates}});
-    const TensorId dact = f_.tensor(places_ * ffn_);
-    const TensorId dmade = exchange(Part::InputGrad, dreturned, "dexpert_y");
+    const TensorId dact = f_.tensor(rows_.places * ffn_);
+    const TensorId dmade =
+        gathered(Part::InputGrad, to_experts(Part::InputGrad, dreturned, "dexpert_y"), "all_dy");
     const TensorId through_shared = shared_ ? shared_->backward(dy) : TensorId{};
     down_.backward(dmade, dact);
-    const TensorId dpre = activation_backward(f_, spec_, places_, ffn_, dact, pre_);
-    const TensorId dmine = f_.tensor(places_ * hidden_, "dexpert_x");
+    const TensorId dpre = through_activation(dact, pre_);
+    const TensorId dmine = f_.tensor(rows_.places * hidden_, "dexpert_x");
     up_.backward(dpre, dmine);
-    const TensorId dgiven = exchange(Part::InputGrad, dmine, "ddispatched");
+    const TensorId dgiven =
+        from_experts(Part::InputGrad, summed(Part::InputGrad, dmine, "dx_made"), "ddispatched");
     TensorId through_experts = f_.tensor(tokens_ * hidden_);
     f_.emit(Part::InputGrad, KernelKind::EmbeddingBackward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, dgiven}, {through_experts, {}}});
@@ -170,12 +232,13 @@ class MixtureOfExperts final : public FeedForward {
     }
     TensorId dlogits = f_.tensor(tokens_ * spec_.experts, wide);
     std::vector<TensorId> given = {dgates, probs_, slots_};
+    if (balance > 0 && axes.empty()) given = with_loss_scale(f_, shape_, std::move(given));
+    if (dropless()) {
+      given.resize(4);  // without a loss scale if there is none
+      given.push_back(counts_);
+    }
     f_.emit(Part::InputGrad, KernelKind::RouteBackward,
-            {routing_,
-             {axes.empty() ? balance : 0},
-             balance > 0 && axes.empty() ? with_loss_scale(f_, shape_, std::move(given))
-                                         : std::move(given),
-             {dlogits}});
+            {routing_, {axes.empty() ? balance : 0}, std::move(given), {dlogits}});
     if (!axes.empty()) {
       const TensorId balanced = f_.tensor(tokens_ * spec_.experts, wide);
       f_.emit(Part::InputGrad, KernelKind::RouteBalance,
@@ -194,12 +257,69 @@ class MixtureOfExperts final : public FeedForward {
   }
 
  private:
-  /// [experts, capacity, hidden] of one rank <-> [ranks, own experts, capacity, hidden].
-  TensorId exchange(Part part, TensorId x, const std::string& name) {
+  bool dropless() const { return rows_.capacity == 0; }
+  /// How a kernel learns which experts were chosen.
+  std::vector<TensorId> choices() const {
+    return dropless() ? std::vector{slots_, counts_} : std::vector{slots_};
+  }
+
+  /// [experts, capacity, hidden] of one rank -> [ranks, own experts, capacity, hidden]; without a
+  /// capacity, as many rows of each expert as there are.
+  TensorId to_experts(Part part, TensorId x, const std::string& name) {
+    return exchange(part, x, arriving_, {counts_, arrived_, sent(), hidden_}, name);
+  }
+  /// The reverse.
+  TensorId from_experts(Part part, TensorId x, const std::string& name) {
+    return exchange(part, x, places_, {arrived_, counts_, sent(), hidden_}, name);
+  }
+  std::int64_t sent() const { return rows_.expected / rows_.blocks; }
+  TensorId exchange(Part part, TensorId x, std::int64_t places,
+                    const FunctionBuilder::CountedRows& counted, const std::string& name) {
     if (shape_.expert_parallel == 1) return x;
-    const TensorId there = f_.tensor(places_ * hidden_, name);
-    f_.communicate(part, OpKind::AllToAll, "ep", x, there);
+    const TensorId there = f_.tensor(places * hidden_, name);
+    if (dropless()) {
+      f_.exchange_rows(part, "ep", x, there, counted);
+    } else {
+      f_.communicate(part, OpKind::AllToAll, "ep", x, there);
+    }
     return there;
+  }
+
+  /// What came to all ranks that divide each expert.
+  TensorId gathered(Part part, TensorId x, const std::string& name) {
+    if (rows_.blocks == 1) return x;
+    const TensorId all = f_.tensor(rows_.places * hidden_, name);
+    f_.communicate(part, OpKind::AllGather, "tp", x, all);
+    return all;
+  }
+  /// The sum of what they make of it, for the rows that came to this one.
+  TensorId summed(Part part, TensorId terms, const std::string& name) {
+    if (rows_.blocks == 1) return terms;
+    const TensorId own = f_.tensor(arriving_ * hidden_, name);
+    f_.communicate(part, OpKind::ReduceScatter, "tp", terms, own);
+    return own;
+  }
+
+  /// The experts' activation, of the rows that there are.
+  void activate(TensorId pre, TensorId act) {
+    if (!dropless()) return activation_forward(f_, spec_, rows_.places, ffn_, pre, act);
+    f_.emit(Part::Forward, KernelKind::RaggedActivationForward,
+            {activation(), {}, {pre, rows_.counts}, {act}});
+  }
+  TensorId through_activation(TensorId dact, TensorId pre) {
+    if (!dropless()) return activation_backward(f_, spec_, rows_.places, ffn_, dact, pre);
+    const TensorId dpre = spec_.is_gpt2_kind() ? dact : f_.tensor(rows_.places * 2 * ffn_);
+    f_.emit(Part::InputGrad, KernelKind::RaggedActivationBackward,
+            {activation(), {}, {dact, pre, rows_.counts}, {dpre}});
+    return dpre;
+  }
+  std::vector<std::int64_t> activation() const {
+    return {rows_.places,
+            rows_.expected,
+            ffn_,
+            spec_.is_gpt2_kind() ? 0 : 1,
+            rows_.groups * rows_.chunks,
+            rows_.blocks};
   }
 
   /// Axes whose ranks route other tokens of the same microbatch, which are balanced as one.
@@ -213,14 +333,17 @@ class MixtureOfExperts final : public FeedForward {
   FunctionBuilder& f_;
   const ModelSpec& spec_;
   const LayerShape& shape_;
-  std::int64_t tokens_, hidden_, ffn_, capacity_, places_, sigmoids_;
+  std::int64_t tokens_, hidden_, ffn_;
+  RowsOfExperts rows_;
+  std::int64_t places_, arriving_;  // of the rank's own rows; of those that are sent to it
+  std::int64_t sigmoids_;
   std::vector<std::int64_t> routing_, combination_;  // dimensions of the kernels
   LinearTensors router_;
   Dropout& dropout_;
   TensorId bias_, load_;  // of the experts, for their choice; the load takes the gradient's place
   ExpertLinear up_, down_;
   std::optional<SharedExpert> shared_;
-  TensorId x_, probs_, gates_, slots_, sources_, pre_, combined_;
+  TensorId x_, probs_, gates_, slots_, sources_, counts_, arrived_, pre_, combined_;
 };
 
 }  // namespace

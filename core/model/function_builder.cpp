@@ -123,6 +123,10 @@ void FunctionBuilder::drop_unneeded() {
     Emitted& emitted = kept[e];
     if (emitted.axis.empty()) {
       emit(emitted.part, emitted.kind, std::move(emitted.call));
+    } else if (emitted.collective == OpKind::AllToAllRows) {
+      const auto& in = emitted.call.in;
+      exchange_rows(emitted.part, std::move(emitted.axis), in[0], emitted.call.out[0],
+                    {in[1], in[2], emitted.rows, emitted.width});
     } else {
       communicate(emitted.part, emitted.collective, std::move(emitted.axis), emitted.call.in[0],
                   emitted.call.out[0]);
@@ -136,6 +140,19 @@ void FunctionBuilder::communicate(Part part, OpKind kind, std::string axis, Tens
   touch(part, out, true);
   for (TensorId t : {in, out}) tensors_[t].communicated = true;
   emitted_.push_back({part, {}, {{}, {}, {in}, {out}}, std::move(axis), kind});
+}
+
+void FunctionBuilder::exchange_rows(Part part, std::string axis, TensorId in, TensorId out,
+                                    const CountedRows& counted) {
+  for (TensorId count : {counted.to, counted.from}) {
+    touch(part, count, false);
+    tensors_[count].communicated = true;
+  }
+  communicate(part, OpKind::AllToAllRows, std::move(axis), in, out);
+  Emitted& emitted = emitted_.back();
+  emitted.call.in.insert(emitted.call.in.end(), {counted.to, counted.from});
+  emitted.rows = counted.rows;
+  emitted.width = counted.width;
 }
 
 void FunctionBuilder::linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out,
@@ -173,6 +190,7 @@ void FunctionBuilder::recompute(const Recompute& what, bool to_end) {
         return what.norms;
       case KernelKind::GeluForward:
       case KernelKind::SwigluForward:
+      case KernelKind::RaggedActivationForward:
         return what.activations;
       case KernelKind::AttentionForward:
         return what.attention;

@@ -315,9 +315,18 @@ class StepAssembly {
       return Formal{formal_of(t), access, Bytes{formal_bytes(t)}};
     };
     const bool in_place = entry.in[0].v == entry.out[0].v;
-    return {entry.communication->collective, entry.communication->axis,
-            formal(entry.in[0], in_place ? Access::ReadWrite : Access::Read),
-            formal(entry.out[0], in_place ? Access::ReadWrite : Access::Write)};
+    Communication made{entry.communication->collective, entry.communication->axis,
+                       formal(entry.in[0], in_place ? Access::ReadWrite : Access::Read),
+                       formal(entry.out[0], in_place ? Access::ReadWrite : Access::Write)};
+    for (std::size_t i = 1; i < entry.in.size(); ++i) {
+      made.counts.push_back(formal(entry.in[i], Access::Read));
+    }
+    if (!made.counts.empty()) {
+      made.rows = static_cast<std::int32_t>(entry.communication->rows);
+      made.row_bytes = static_cast<std::int32_t>(entry.communication->width *
+                                                 size_of(info_of(entry.in[0]).dtype));
+    }
+    return made;
   }
 
   /// The formals that kernels use, with what they do to them.

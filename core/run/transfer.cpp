@@ -1,5 +1,9 @@
 #include "core/run/transfer.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
 #include <string>
 
 namespace lockstep {
@@ -27,6 +31,26 @@ std::string text(const Party& party) {
 Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                          std::span<const std::int64_t> bytes, DType dtype, int size) {
   Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.root};
+  if (op.kind == OpKind::AllToAllRows) {
+    party.bytes = op.row_bytes;
+    party.target = args[1];
+    party.given = bytes[0] / std::max(op.row_bytes, 1);
+    party.room = bytes[1] / std::max(op.row_bytes, 1);
+    party.expected = op.rows;
+    party.goes = reinterpret_cast<const std::int32_t*>(args[2]);
+    party.comes = reinterpret_cast<const std::int32_t*>(args[3]);
+    party.members = size;
+    party.parts = bytes[2] / size_of(DType::I32) / size;
+    if (op.row_bytes > 0 && op.row_bytes % size_of(dtype) == 0 && bytes[2] == bytes[3] &&
+        party.parts * size * size_of(DType::I32) == bytes[2]) {
+      return party;
+    }
+    return Error{ErrorKind::Internal,
+                 place(rank, id, op.kind) + ": " + std::to_string(bytes[2]) + " B and " +
+                     std::to_string(bytes[3]) + " B do not count rows of " +
+                     std::to_string(op.row_bytes) + " B for a group of " + std::to_string(size),
+                 std::nullopt};
+  }
   if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
       op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate) {
     party.target = args[1];
@@ -44,6 +68,33 @@ Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* 
     }
   }
   return party;
+}
+
+std::vector<std::int64_t> rows_of_members(const std::int32_t* counts, std::int64_t parts,
+                                          std::size_t members) {
+  std::vector<std::int64_t> rows(members, 0);
+  for (std::int64_t& sum : rows) {
+    for (std::int64_t part = 0; part < parts; ++part) sum += *counts++;
+  }
+  return rows;
+}
+
+Result<void> check_room(const Party& party, std::span<const std::int64_t> rows) {
+  const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  if (all <= party.room) return {};
+  char factor[32];
+  std::snprintf(factor, sizeof factor, "%.2f",
+                0.01 * std::ceil(100.0 * static_cast<double>(all) /
+                                 static_cast<double>(std::max<std::int64_t>(party.expected, 1))));
+  return Error{ErrorKind::InvalidSpec,
+               place(party.rank, party.op, party.kind) + ": " + std::to_string(all) +
+                   " rows come to the experts of rank " + std::to_string(party.rank) +
+                   ", which has places for " + std::to_string(party.room) + " (the mean is " +
+                   std::to_string(party.expected) +
+                   "): model.expert_rank_capacity_factor must be at least " + factor +
+                   ", or 0, which has room for all that can come; or balance the router "
+                   "(model.router_aux_loss_coef, model.router_bias_update_rate)",
+               std::nullopt};
 }
 
 Result<void> check_agreement(const std::vector<Party>& parties) {

@@ -23,11 +23,27 @@ struct Party {
   const std::byte* source = nullptr;  // what the member gives
   std::byte* target = nullptr;        // where it wants the result
   int root = 0;                       // position of the member that sends a broadcast or message
+  // Of an exchange of rows, whose `bytes` are those of one row:
+  std::int64_t given = 0, room = 0;     // rows that fit into source and target
+  std::int64_t expected = 0;            // Op::rows
+  const std::int32_t* goes = nullptr;   // by part: rows that go there, `parts` for each member
+  const std::int32_t* comes = nullptr;  // likewise: rows that come from there
+  std::int64_t parts = 0;
+  std::int64_t members = 0;
 };
+
+/// How many rows each of `members` gets (or gives) of those that `counts` lists, `parts` numbers
+/// for each member.
+std::vector<std::int64_t> rows_of_members(const std::int32_t* counts, std::int64_t parts,
+                                          std::size_t members);
+
+/// Error InvalidSpec, which says what to set, if more rows come to a member than it has places for.
+Result<void> check_room(const Party& party, std::span<const std::int64_t> rows);
 
 /// What `rank` brings to `op` in a group of `size` ranks; `args` and `bytes` are those of
 /// Communicator::enqueue. Error Internal if the two buffers of the op do not fit the group: the
-/// shards of a gather or scatter must add up to the full buffer, those of an all-to-all be equal.
+/// shards of a gather or scatter must add up to the full buffer, those of an all-to-all be equal,
+/// and counts of rows be as many for each member.
 Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                          std::span<const std::int64_t> bytes, DType dtype, int size);
 

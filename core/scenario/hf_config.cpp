@@ -252,7 +252,7 @@ void read_experts(Members& in, ModelSpec& m, const char* experts, std::int64_t c
   if (in.number("router_jitter_noise", 0) != 0) in.warn("router_jitter_noise is not applied");
   in.warn(
       "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
-      "1.25 times its even share: 0 makes room for all");
+      "1.25 times its even share: 0 drops none");
 }
 
 void read_qwen_experts(Members& in, ModelSpec& m, std::int64_t chosen) {
@@ -295,7 +295,7 @@ void read_deepseek_router(Members& in, ModelSpec& m, bool third) {
   in.boolean("seq_aux", true);
   in.warn(
       "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
-      "1.25 times its even share: 0 makes room for all");
+      "1.25 times its even share: 0 drops none");
 }
 
 /// DeepSeek-V2 and V3: latent attention, and experts behind some dense blocks. Which rotated

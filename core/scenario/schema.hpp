@@ -48,6 +48,7 @@ void describe(V& v, ModelSpec& m) {
   v.field("shared_expert_gate", m.shared_expert_gate);
   v.field("router_score", m.router_score);
   v.field("capacity_factor", m.capacity_factor);
+  v.field("expert_rank_capacity_factor", m.expert_rank_capacity_factor);
   v.field("router_aux_loss_coef", m.router_aux_loss_coef);
   v.field("router_bias_update_rate", m.router_bias_update_rate);
   v.field("router_imbalance", m.router_imbalance);
@@ -161,6 +162,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
   v.field("expert_parallel_degree", p.expert_parallel_degree);
   v.field("expert_parallel_folding", p.expert_parallel_folding);
+  v.field("expert_tensor_parallel_degree", p.expert_tensor_parallel_degree);
   v.field("pipeline_parallel_degree", p.pipeline_parallel_degree);
   v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
   v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);

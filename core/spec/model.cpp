@@ -4,21 +4,37 @@
 #include <cmath>
 
 namespace lockstep {
+namespace {
+
+constexpr double kRounding = 1e-9;  // so that an even share of 5 is not rounded up to 6
+
+}  // namespace
 
 std::int64_t ModelSpec::expert_capacity(std::int64_t tokens, int ranks) const {
   double factor = capacity_factor;
   if (router_imbalance > 0) {
     const double needed = ranks > 1 ? router_imbalance : 1;
-    factor = factor == 0 ? needed : std::min(factor, needed);
+    factor = std::min(factor, needed);
   }
-  if (factor == 0) return tokens;
-  constexpr double kRounding = 1e-9;  // so that an even share of 5 is not rounded up to 6
   const double share = factor * static_cast<double>(tokens) *
                        static_cast<double>(experts_per_token) / static_cast<double>(experts);
   // A token chooses an expert at most once, so an expert never needs more room than there are
   // tokens.
   return static_cast<std::int64_t>(
       std::min(static_cast<double>(tokens), std::max(1.0, std::ceil(share * (1 - kRounding)))));
+}
+
+ModelSpec::ExpertRows ModelSpec::expert_rows(std::int64_t tokens, int ranks) const {
+  const std::int64_t mean = tokens * experts_per_token;
+  if (ranks == 1) return {mean, mean};
+  const std::int64_t most = ranks * tokens * std::min(experts_per_token, experts / ranks);
+  const auto times = [&](double factor) {
+    const double rows = std::ceil(factor * static_cast<double>(mean) * (1 - kRounding));
+    return static_cast<std::int64_t>(std::min(rows, static_cast<double>(most)));
+  };
+  const std::int64_t expected = times(std::max(1.0, router_imbalance));
+  if (router_imbalance > 0) return {expected, expected};
+  return {expected, expert_rank_capacity_factor > 0 ? times(expert_rank_capacity_factor) : most};
 }
 
 std::string ModelSpec::why_only_simulated() const {

@@ -103,7 +103,10 @@ struct ModelSpec {
   std::int64_t dense_layers = 0;       // so many blocks at the begin have none
   std::int64_t dense_ffn_hidden = 0;   // F of blocks without experts beside such; 0: ffn_hidden
   RouterScore router_score = RouterScore::Softmax;
-  double capacity_factor = 1.25;    // an expert's room over its even share; 0: for all tokens
+  double capacity_factor = 1.25;  // an expert's room over its even share; 0: no token is dropped
+  /// Of experts that drop no token: the places of a rank for what the ranks that divide the experts
+  /// send it, over the mean. 0: for all that they can send.
+  double expert_rank_capacity_factor = 0;
   double router_aux_loss_coef = 0;  // weight of the loss that balances the experts
   /// By how much a step moves the bias of an expert, which is added to its probability where tokens
   /// choose, and nowhere else: up if it was chosen less often than the mean, down if more often
@@ -162,8 +165,21 @@ struct ModelSpec {
   /// For how many of the `tokens` of a microbatch on a rank an expert has room: capacity_factor ×
   /// tokens × experts_per_token / experts, rounded up (Fedus et al. 2021, equation 3). `ranks`
   /// divide the experts; if router_imbalance is given, the room is no larger than what the busiest
-  /// of them needs. (One rank with all experts always gets the mean.)
+  /// of them needs. (One rank with all experts always gets the mean.) Requires a capacity_factor.
   std::int64_t expert_capacity(std::int64_t tokens, int ranks) const;
+  /// Whether experts compute every token that chooses them, however many these are.
+  bool is_dropless() const { return experts > 0 && capacity_factor == 0; }
+  /// Rows that the experts of a rank compute, each of them a token for one expert.
+  struct ExpertRows {
+    std::int64_t expected = 0;  // the mean; or those of the busiest rank, if router_imbalance says
+    std::int64_t places = 0;    // for which there is room
+  };
+  /// Those of a dropless model, where each of `ranks` that divide the experts has `tokens` of a
+  /// microbatch. One rank gets exactly tokens × experts_per_token rows, and one of several at most
+  /// ranks × tokens × min(experts_per_token, experts / ranks), because a token's choices are
+  /// different experts. With router_imbalance the places are those that are expected, which
+  /// frameworks allocate as rows come.
+  ExpertRows expert_rows(std::int64_t tokens, int ranks) const;
   /// Why the model can only be simulated, as the end of a sentence; empty if it can be trained.
   std::string why_only_simulated() const;
   /// Elements of one image.

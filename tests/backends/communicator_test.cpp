@@ -257,6 +257,83 @@ TEMPLATE_LIST_TEST_CASE("gather, all-to-all and broadcast put every element in i
   }
 }
 
+namespace {
+
+/// An exchange of rows of two numbers, of which there are counts for `parts` parts of each rank.
+Program rows_program(int ranks, std::int64_t parts, std::int64_t given, std::int64_t room) {
+  Program program = collective_program(ranks, OpKind::AllToAllRows, DType::I32,
+                                       {2 * given, 2 * room, parts * ranks, parts * ranks});
+  for (Role& role : program.roles) {
+    for (Op& op : role.ops) {
+      op.row_bytes = 8;
+      op.rows = static_cast<std::int32_t>(given);
+    }
+  }
+  return program;
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("an exchange of rows moves as many as counts say, part by part",
+                        "[backends]", Worlds) {
+  std::mt19937 random(4);
+  constexpr std::int64_t kParts = 2, kGiven = 40;
+  for (const int ranks : {1, 2, 3, 5}) {
+    const Program program = rows_program(ranks, kParts, kGiven, kGiven * ranks);
+    Ranks<TestType> all(program);
+    std::vector<std::vector<std::int32_t>> goes(to_size(ranks));  // by rank and part
+    for (Rank r = 0; r < ranks; ++r) {
+      for (std::int64_t part = 0; part < kParts * ranks; ++part) {
+        goes[to_size(r)].push_back(static_cast<std::int32_t>(random() % 5));  // also none
+      }
+    }
+    for (Rank r = 0; r < ranks; ++r) {
+      auto* const own = all.template data<std::int32_t>(r, {0});
+      for (std::int32_t i = 0; i < 2 * kGiven; ++i) own[i] = 1000000 * r + i;
+      for (std::int64_t part = 0; part < kParts * ranks; ++part) {
+        const std::int64_t from = part / kParts, of = r * kParts + part % kParts;
+        all.template data<std::int32_t>(r, {2})[part] = goes[to_size(r)][to_size(part)];
+        all.template data<std::int32_t>(r, {3})[part] = goes[to_size(from)][to_size(of)];
+      }
+    }
+    all.run_all(random);
+    bool right = true;
+    for (Rank r = 0; r < ranks; ++r) {
+      std::int64_t at = 0;
+      for (Rank from = 0; from < ranks; ++from) {
+        std::int64_t row = 0;
+        for (std::int64_t part = 0; part < kParts * ranks; ++part) {
+          const std::int32_t count = goes[to_size(from)][to_size(part)];
+          for (std::int64_t i = 2 * row; part / kParts == r && i < 2 * (row + count); ++i) {
+            right &= all.template data<std::int32_t>(r, {1})[at++] == 1000000 * from + i;
+          }
+          row += count;
+        }
+      }
+    }
+    CHECK(right);
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("rows that have no room end the run, which says how many came to whom",
+                        "[backends]", Worlds) {
+  const Program program = rows_program(2, 1, 10, 11);
+  Ranks<TestType> all(program);
+  for (Rank r = 0; r < 2; ++r) {  // both send 6 rows to rank 1, and 4 to rank 0
+    const std::int32_t to[2] = {4, 6}, from[2] = {r == 0 ? 4 : 6, r == 0 ? 4 : 6};
+    std::memcpy(all.template data<std::int32_t>(r, {2}), to, sizeof to);
+    std::memcpy(all.template data<std::int32_t>(r, {3}), from, sizeof from);
+    all.device(r).begin_step({});
+  }
+  for (Rank r = 0; r < 2; ++r) REQUIRE(all.enqueue(r, {0}).ok());
+  const auto ended = all.synchronize();
+  REQUIRE_FALSE(ended[1].ok());
+  CHECK(ended[1].error().kind == ErrorKind::InvalidSpec);
+  CHECK_THAT(ended[1].error().message,
+             ContainsSubstring("12 rows come to the experts of rank 1, which has places for 11") &&
+                 ContainsSubstring("model.expert_rank_capacity_factor must be at least 1.20"));
+}
+
 TEMPLATE_LIST_TEST_CASE("all-gather works in place, with the shard inside the full buffer",
                         "[backends]", Worlds) {
   // A role per rank, because the view differs.

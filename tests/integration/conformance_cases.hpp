@@ -79,7 +79,11 @@ class ConformanceCases {
   // conformance_experts.cpp
   void grouped_gemm(std::int64_t groups, std::int64_t chunks, std::int64_t m, std::int64_t n,
                     std::int64_t k);
-  /// `capacity` may be too small for all tokens.
+  /// Of counts from 0 on, in places of which some stay empty.
+  void ragged(std::int64_t groups, std::int64_t chunks, std::int64_t n, std::int64_t k);
+  void ragged(std::int64_t groups, std::int64_t chunks, std::int64_t n, std::int64_t k,
+              std::int64_t blocks);
+  /// `capacity` may be too small for all tokens; 0: every choice has a place.
   void gate(std::int64_t rows, std::int64_t cols);
   void route(std::int64_t tokens, std::int64_t experts, std::int64_t choices, std::int64_t capacity,
              std::int64_t cols);
@@ -92,8 +96,8 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above but columns(), latent() and those of 8 bits once, with small random
-  /// sizes, also odd ones.
+  /// Calls every function above but columns(), latent(), ragged() and those of 8 bits once, with
+  /// small random sizes, also odd ones.
   void random_shapes();
 
   /// Adds what `more` adds, where attention drops a share of its probabilities.

@@ -27,6 +27,53 @@ void ConformanceCases::grouped_gemm(std::int64_t groups, std::int64_t chunks, st
   }
 }
 
+void ConformanceCases::ragged(std::int64_t groups, std::int64_t chunks, std::int64_t n,
+                              std::int64_t k) {
+  for (const std::int64_t blocks : {std::int64_t{1}, chunks}) ragged(groups, chunks, n, k, blocks);
+}
+
+void ConformanceCases::ragged(std::int64_t groups, std::int64_t chunks, std::int64_t n,
+                              std::int64_t k, std::int64_t blocks) {
+  Numbers counts;
+  std::int64_t rows = 0;
+  for (std::int64_t part = 0; part < groups * chunks; ++part) {
+    counts.push_back(static_cast<double>(part * 13 % 23));
+    rows += part * 13 % 23;
+  }
+  const std::int64_t places = blocks == 1 ? rows + 3 : blocks * (groups * 22 + 3);
+  const Numbers a = wave(places * k, 1.0), b = wave(groups * k * n, 0.7);
+  for (const std::int64_t tb : {0, 1}) {
+    for (const Numbers& bias : {Numbers{}, wave(groups * n, 2.0)}) {
+      add({.kind = K::RaggedGemm,
+           .dims = {groups, chunks, places, rows, n, k, tb, blocks},
+           .in = {a, b, bias, counts},
+           .initial = {wave(places * n, 5.0)}});
+    }
+  }
+  for (const bool accumulate : {false, true}) {
+    ConformanceCase weight{.kind = K::RaggedGemmWeight,
+                           .dims = {groups, chunks, places, rows, n, k, blocks},
+                           .in = {wave(places * n, 1.0), a, counts},
+                           .accumulate = accumulate,
+                           .absent_out = {false, accumulate},
+                           .wide_out = "ww"};
+    if (accumulate) weight.initial = {wave(groups * n * k, 3.0), {}};
+    add(weight);
+  }
+  for (const std::int64_t gated : {0, 1}) {
+    const std::vector<std::int64_t> dims = {places, rows, n, gated, groups * chunks, blocks};
+    const Numbers x = wave(places * n * (1 + gated), 2.0);
+    add({.kind = K::RaggedActivationForward,
+         .dims = dims,
+         .in = {x, counts},
+         .initial = {wave(places * n, 5.0)}});
+    add({.kind = K::RaggedActivationBackward,
+         .dims = dims,
+         .in = {wave(places * n, 1.0), x, counts},
+         .initial = {wave(places * n * (1 + gated), 5.0)}});
+  }
+}
+
 void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int64_t choices,
                              std::int64_t capacity, std::int64_t cols) {
   const std::vector<std::int64_t> dims = {tokens, experts, choices, capacity};
@@ -34,7 +81,7 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                 .dims = dims,
                                 .in = {random(tokens * experts, 4.0)},
                                 .wide_in = "w",
-                                .wide_out = "ww--"};
+                                .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(forward);
   ConformanceCase biased = forward;
   biased.in.push_back(wave(experts, 0.3));
@@ -42,20 +89,32 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
   add(biased);
   const auto routed = outputs(forward);
   const Numbers &probs = routed[0], &gates = routed[1], &slots = routed[2];
+  const std::int64_t places = capacity > 0 ? experts * capacity : tokens * choices;
+  /// Inputs with those behind them that are there without a capacity.
+  const auto with_counts = [&](std::vector<Numbers> in, std::size_t at, const Numbers& counts) {
+    if (capacity > 0) return in;
+    in.resize(at);
+    in.push_back(counts);
+    return in;
+  };
+  const Numbers counts = capacity > 0 ? Numbers{} : routed[4];
   add({.kind = K::RouteBackward,
        .dims = dims,
        .scalars = {0.01},
-       .in = {random(tokens * choices), probs, slots},
+       .in = with_counts({random(tokens * choices), probs, slots}, 4, counts),
        .wide_in = "ww-",
        .wide_out = "w"});
   add({.kind = K::RouteBackward,
        .dims = dims,
        .scalars = {0.01},
-       .in = {wave(tokens * choices, 1.0), probs, slots, {64.0}},
+       .in = with_counts({wave(tokens * choices, 1.0), probs, slots, {64.0}}, 4, counts),
        .wide_in = "ww-",
        .wide_out = "w"});
-  const ConformanceCase count{
-      .kind = K::RouteLoad, .dims = dims, .in = {slots}, .wide_in = "-", .wide_out = "w"};
+  const ConformanceCase count{.kind = K::RouteLoad,
+                              .dims = dims,
+                              .in = with_counts({slots}, 1, counts),
+                              .wide_in = "-",
+                              .wide_out = "w"};
   add(count);
   ConformanceCase more = count;
   more.accumulate = true;
@@ -89,13 +148,14 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                  .dims = alone,
                                  .in = {wave(tokens * experts, 3.0), wave(experts, 0.3)},
                                  .wide_in = "ww",
-                                 .wide_out = "ww--"};
+                                 .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(sigmoids);
   const auto chosen = outputs(sigmoids);
   add({.kind = K::RouteBackward,
        .dims = alone,
        .scalars = {0.01},
-       .in = {wave(tokens * choices, 1.0), chosen[0], chosen[2]},
+       .in = with_counts({wave(tokens * choices, 1.0), chosen[0], chosen[2]}, 4,
+                         capacity > 0 ? Numbers{} : chosen[4]),
        .wide_in = "ww-",
        .wide_out = "w"});
   add({.kind = K::RouteBalance,
@@ -104,8 +164,8 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .in = {wave(tokens * experts, 1.0), chosen[0], outputs(count)[0]},
        .wide_in = "www",
        .wide_out = "w"});
-  const std::vector<std::int64_t> combined = {tokens, cols, choices, experts * capacity};
-  const Numbers x = random(experts * capacity * cols);
+  const std::vector<std::int64_t> combined = {tokens, cols, choices, places};
+  const Numbers x = random(places * cols);
   for (const bool resid : {false, true}) {
     add({.kind = K::CombineForward,
          .dims = combined,

@@ -92,6 +92,14 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.route(30, 4, 2, 16, 8);
   cases.route(40, 8, 2, 5, 5);
   cases.route(600, 3, 1, 150, 16);
+  cases.beside([&] {
+    cases.route(1, 2, 1, 0, 3);
+    cases.route(40, 8, 2, 0, 5);
+    cases.route(300, 3, 3, 0, 16);
+    cases.ragged(1, 2, 1, 1);
+    cases.ragged(3, 2, 20, 7);
+    cases.ragged(2, 3, 16, 32);
+  });
   cases.gate(1, 1);
   cases.gate(9, 33);
   cases.gate(130, 64);

@@ -64,11 +64,22 @@ class RandomLayouts {
           {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
       if (experts) {
         keys_ += " model.experts=8 model.capacity_factor=0";
+        // Nothing is dropped: no expert has a room; a rank has one that is large enough for 8
+        // experts of 1 rank or more; or every expert has room for all.
+        const std::size_t room = pick(4);
+        if (room == 0) keys_.back() = '4';
+        if (room == 1) keys_ += " model.expert_rank_capacity_factor=8";
         if (folded) {
           keys_ += " expert_parallel_folding=true";
           number("ep", tensor * (pick(2) == 0 ? context * often_one(shards) : 1));
         } else {
           number("ep", often_one(2));
+          if (tensor > 1 && pick(2) == 0) {  // each expert over tensor-parallel ranks
+            if (keys_.find(" enable_sequence_parallel=true") == std::string::npos) {
+              keys_ += " enable_sequence_parallel=true";
+            }
+            keys_ += " expert_tensor_parallel_degree=" + std::to_string(tensor);
+          }
         }
         sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2",
                    "model.router_bias_update_rate=0.01"});
@@ -211,7 +222,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 }
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
-// divided over stages, keys passed on, an expert is shared, Muon orthogonalizes matrices, or
+// divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, or
 // products have 8 bits
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
@@ -228,7 +239,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
     const StrategySpec& p = s->strategy;
     if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
-        !p.passes_keys() && s->model.shared_expert_hidden == 0 && !s->optimizer.is_muon() &&
+        !p.passes_keys() && s->model.experts == 0 && !s->optimizer.is_muon() &&
         s->training.fp8 == Fp8Format::None) {
       continue;
     }

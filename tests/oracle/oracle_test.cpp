@@ -77,9 +77,10 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"qk_rope_head_dim", s.model.latent.qk_rope_head_dim},
       {"v_head_dim", s.model.latent.v_head_dim},
       {"capacity",
-       s.model.experts > 0
-           ? s.model.expert_capacity(std::int64_t{s.microbatch_size()} * s.training.seq_len, 1)
-           : 0},
+       s.model.experts == 0 ? 0
+       : s.model.is_dropless()
+           ? std::int64_t{s.microbatch_size()} * s.training.seq_len
+           : s.model.expert_capacity(std::int64_t{s.microbatch_size()} * s.training.seq_len, 1)},
       {"sigmoid", s.model.router_score == RouterScore::Sigmoid},
       {"router_bias_update_rate", s.model.router_bias_update_rate},
       {"router_aux_loss_coef", s.model.router_aux_loss_coef},

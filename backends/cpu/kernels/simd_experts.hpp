@@ -2,6 +2,7 @@
 // experts make of them. Included by isa_*.cpp only.
 #pragma once
 
+#include "backends/cpu/kernels/simd_elementwise.hpp"
 #include "backends/cpu/kernels/simd_gemm.hpp"
 #include "backends/cpu/kernels/simd_math.hpp"
 
@@ -47,6 +48,95 @@ void run_grouped_gemm_weight(const KernelArgs& args) {
       });
     }
   });
+}
+
+/// Calls body(group, first row, rows) for every part of the rows that counts list, in order. Every
+/// block of parts begins at its own part of the places.
+template <class Body>
+void for_ragged_parts(const std::int32_t* counts, int64_t parts, int64_t groups, int64_t blocks,
+                      int64_t places, const Body& body) {
+  int64_t row = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    if (part % (parts / blocks) == 0) row = part / (parts / blocks) * (places / blocks);
+    if (counts[part] > 0) body(part % groups, row, int64_t{counts[part]});
+    row += counts[part];
+  }
+}
+
+template <class T>
+void run_ragged_gemm(const KernelArgs& args) {
+  const int64_t groups = args.dims[0], chunks = args.dims[1], n = args.dims[4], k = args.dims[5];
+  const T* const bias = input<T>(args, 2);
+  for_ragged_parts(input<std::int32_t>(args, 3), groups * chunks, groups, args.dims[7],
+                   args.dims[2], [&](int64_t g, int64_t row, int64_t rows) {
+                     team_gemm<T>(*args.team, false, args.dims[6] != 0, rows, n, k,
+                                  input<T>(args, 0) + row * k, input<T>(args, 1) + g * n * k,
+                                  output<T>(args, 0) + row * n,
+                                  {false, bias ? bias + g * n : nullptr, nullptr, 0});
+                   });
+}
+
+/// Chunks are added in order, each to the sum of those before; groups without rows get zeros.
+template <class T>
+void run_ragged_gemm_weight(const KernelArgs& args) {
+  const int64_t groups = args.dims[0], chunks = args.dims[1], m = args.dims[4], n = args.dims[5];
+  const std::int32_t* const counts = input<std::int32_t>(args, 2);
+  const T* const dy = input<T>(args, 0);
+  T* const dw = output<T>(args, 0);
+  T* const bias = output<T>(args, 1);
+  auto* const added = static_cast<bool*>(scratch(Scratch::Rows, static_cast<std::size_t>(groups)));
+  for (int64_t g = 0; g < groups; ++g) added[g] = args.accumulate;
+  if (bias != nullptr && !args.accumulate) {
+    __builtin_memset(bias, 0, static_cast<std::size_t>(groups * m) * sizeof(T));
+  }
+  const auto add = [&](int64_t g, int64_t row, int64_t rows) {
+    team_gemm<T>(*args.team, true, false, m, n, rows, dy + row * m, input<T>(args, 1) + row * n,
+                 dw + g * m * n, {added[g], nullptr, nullptr, 0});
+    added[g] = true;
+    if (bias == nullptr) return;
+    for_vectors<T>(0, m, [&](int64_t i, auto width) {
+      Vec<T> sum = load(bias + g * m + i, width);
+      for (int64_t r = row; r < row + rows; ++r) sum += load(dy + r * m + i, width);
+      store(bias + g * m + i, sum, width);
+    });
+  };
+  for_ragged_parts(counts, groups * chunks, groups, args.dims[6], args.dims[2], add);
+  for (int64_t g = 0; g < groups; ++g) {
+    if (added[g]) continue;
+    __builtin_memset(dw + g * m * n, 0, static_cast<std::size_t>(m * n) * sizeof(T));
+  }
+}
+
+/// The activation without counts, of as many rows of each block as they say. `widths`: columns of
+/// the inputs but the last, which is counts, and then of the output.
+template <class T, KernelFunction Gelu, KernelFunction Swiglu, int kInputs>
+void run_ragged_activation(const KernelArgs& args, const int64_t (&widths)[kInputs + 1]) {
+  const int64_t cols = args.dims[2], gated = args.dims[3], blocks = args.dims[5];
+  const int64_t parts = args.dims[4] / blocks, places = args.dims[0] / blocks;
+  const std::int32_t* const counts = input<std::int32_t>(args, kInputs);
+  for (int64_t block = 0; block < blocks; ++block) {
+    int64_t rows = 0;
+    for (int64_t part = 0; part < parts; ++part) rows += counts[block * parts + part];
+    const int64_t dims[2] = {gated != 0 ? rows : rows * cols, cols};
+    KernelArgs of_rows = args;
+    of_rows.dims = dims;
+    const auto skip = [&](std::byte* at, int64_t width) {
+      return at + block * places * width * static_cast<int64_t>(sizeof(T));
+    };
+    for (int i = 0; i < kInputs; ++i) of_rows.in[i] = skip(args.in[i], widths[i]);
+    of_rows.out[0] = skip(args.out[0], widths[kInputs]);
+    gated != 0 ? Swiglu(of_rows) : Gelu(of_rows);
+  }
+}
+template <class T>
+void run_ragged_activation_forward(const KernelArgs& args) {
+  const int64_t cols = args.dims[2], pre = (1 + args.dims[3]) * cols;
+  run_ragged_activation<T, run_gelu_forward<T>, run_swiglu_forward<T>, 1>(args, {pre, cols});
+}
+template <class T>
+void run_ragged_activation_backward(const KernelArgs& args) {
+  const int64_t cols = args.dims[2], pre = (1 + args.dims[3]) * cols;
+  run_ragged_activation<T, run_gelu_backward<T>, run_swiglu_backward<T>, 2>(args, {cols, pre, pre});
 }
 
 template <class T>
@@ -116,6 +206,42 @@ void choose(const T* probs, const T* bias, int64_t experts, int64_t choices, std
   for (int64_t c = 0; choices > 1 && c < choices; ++c) gates[c] /= sum;
 }
 
+/// Counts the choices of each expert, and gives each a place behind those of the experts before and
+/// of the choices before. `slots` are experts first, then places.
+inline void pack_choices(int64_t tokens, int64_t experts, int64_t choices, std::int32_t* slots,
+                         std::int32_t* sources, std::int32_t* counts) {
+  auto* const next = static_cast<std::int32_t*>(
+      scratch(Scratch::Rows, static_cast<std::size_t>(experts) * sizeof(std::int32_t)));
+  for (int64_t e = 0; e < experts; ++e) counts[e] = 0;
+  for (int64_t i = 0; i < tokens * choices; ++i) ++counts[slots[i]];
+  std::int32_t before = 0;
+  for (int64_t e = 0; e < experts; ++e) {
+    next[e] = before;
+    before += counts[e];
+  }
+  for (int64_t c = 0; c < choices; ++c) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      std::int32_t& slot = slots[t * choices + c];
+      slot = next[slot]++;
+      sources[slot] = static_cast<std::int32_t>(t);
+    }
+  }
+}
+
+/// The expert of a choice: a slot is a place among `capacity` of each expert, or -1 - expert if
+/// that was full; without a capacity, a place behind those of the experts before, of which `counts`
+/// says how many there are.
+inline int64_t expert_of(std::int32_t slot, int64_t experts, int64_t capacity,
+                         const std::int32_t* counts) {
+  int64_t e = 0;
+  if (capacity > 0) {
+    e = slot < 0 ? -1 - int64_t{slot} : slot / capacity;
+  } else {
+    for (int64_t end = counts[0]; slot >= end && e < experts - 1;) end += counts[++e];
+  }
+  return e < experts ? e : experts - 1;
+}
+
 template <class T>
 void run_route_forward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], experts = args.dims[1];
@@ -135,6 +261,8 @@ void run_route_forward(const KernelArgs& args) {
                 output<T>(args, 1) + t * choices);
     }
   });
+  std::int32_t* const counts = output<std::int32_t>(args, 4);
+  if (capacity == 0) return pack_choices(tokens, experts, choices, slots, sources, counts);
   for (int64_t i = 0; i < experts * capacity; ++i) sources[i] = -1;
   auto* const taken = static_cast<std::int32_t*>(
       scratch(Scratch::Rows, static_cast<std::size_t>(experts) * sizeof(std::int32_t)));
@@ -158,11 +286,12 @@ void run_route_load(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], experts = args.dims[1];
   const int64_t choices = args.dims[2], capacity = args.dims[3];
   const std::int32_t* const slots = input<std::int32_t>(args, 0);
+  const std::int32_t* const counts = input<std::int32_t>(args, 1);
   T* const load = output<T>(args, 0);
   for (int64_t e = 0; e < experts && !args.accumulate; ++e) load[e] = 0;
-  for (int64_t i = 0; i < tokens * choices; ++i) {
-    const int64_t e = slots[i] < 0 ? -1 - int64_t{slots[i]} : slots[i] / capacity;
-    load[e < experts ? e : experts - 1] += 1;
+  for (int64_t e = 0; e < experts && counts != nullptr; ++e) load[e] += static_cast<T>(counts[e]);
+  for (int64_t i = 0; i < tokens * choices && counts == nullptr; ++i) {
+    load[expert_of(slots[i], experts, capacity, counts)] += 1;
   }
 }
 
@@ -214,14 +343,12 @@ void run_route_backward(const KernelArgs& args) {
   const int64_t tokens = args.dims[0], experts = args.dims[1];
   const int64_t choices = args.dims[2], capacity = args.dims[3];
   const std::int32_t* const slots = input<std::int32_t>(args, 2);
-  const auto expert_of = [=](std::int32_t slot) {
-    const int64_t e = slot < 0 ? -1 - int64_t{slot} : slot / capacity;
-    return e < experts ? e : experts - 1;
-  };
+  const std::int32_t* const counts = input<std::int32_t>(args, 4);
+  const auto expert = [=](std::int32_t slot) { return expert_of(slot, experts, capacity, counts); };
   T* const load_terms =
       static_cast<T*>(scratch(Scratch::Rows, static_cast<std::size_t>(experts) * sizeof(T)));
   for (int64_t e = 0; e < experts; ++e) load_terms[e] = 0;
-  for (int64_t i = 0; i < tokens * choices; ++i) load_terms[expert_of(slots[i])] += 1;
+  for (int64_t i = 0; i < tokens * choices; ++i) load_terms[expert(slots[i])] += 1;
   const double factor = args.scalars[0] * read_factor(args, 3);
   const T balance =
       static_cast<T>(factor * static_cast<double>(experts) / static_cast<double>(tokens * choices));
@@ -237,11 +364,12 @@ void run_route_backward(const KernelArgs& args) {
       add_balancing(load_terms, p, experts, sigmoids, d);
       T sum = 0, along = 0;
       for (int64_t c = 0; c < choices; ++c) {
-        sum += p[expert_of(slot[c])];
-        along += dgates[c] * p[expert_of(slot[c])];
+        const T chosen = p[expert(slot[c])];
+        sum += chosen;
+        along += dgates[c] * chosen;
       }
       for (int64_t c = 0; c < choices; ++c) {
-        d[expert_of(slot[c])] += choices > 1 ? (dgates[c] - along / sum) / sum : dgates[c];
+        d[expert(slot[c])] += choices > 1 ? (dgates[c] - along / sum) / sum : dgates[c];
       }
       through_probabilities(p, experts, sigmoids, d);
     }

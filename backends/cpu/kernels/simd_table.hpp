@@ -86,6 +86,10 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::AveragePoolBackward) = run_average_pool_backward<T>;
   at(KernelKind::GroupedGemm) = run_grouped_gemm<T>;
   at(KernelKind::GroupedGemmWeight) = run_grouped_gemm_weight<T>;
+  at(KernelKind::RaggedGemm) = run_ragged_gemm<T>;
+  at(KernelKind::RaggedGemmWeight) = run_ragged_gemm_weight<T>;
+  at(KernelKind::RaggedActivationForward) = run_ragged_activation_forward<T>;
+  at(KernelKind::RaggedActivationBackward) = run_ragged_activation_backward<T>;
   at(KernelKind::RouteForward) = run_route_forward<T>;
   at(KernelKind::RouteBackward) = run_route_backward<T>;
   at(KernelKind::RouteLoad) = run_route_load<T>;

@@ -107,12 +107,14 @@ __global__ void choose(int64_t tokens, int64_t experts, int64_t choices, bool si
 }
 
 /// Each block takes an expert and gives its places to first choices, in the order of tokens, then
-/// to second choices, and so on.
+/// to second choices, and so on. Places begin where `begins` says and have no end; or, if it is
+/// null, at expert × capacity.
 __global__ void give_places(int64_t tokens, int64_t choices, int64_t capacity,
-                            const std::int32_t* chosen, std::int32_t* slots,
-                            std::int32_t* sources) {
+                            const std::int32_t* chosen, const std::int32_t* begins,
+                            std::int32_t* slots, std::int32_t* sources) {
   __shared__ std::int32_t before[kThreads];  // how many threads up to this one want the expert
   const auto expert = static_cast<std::int32_t>(blockIdx.x);
+  const int64_t begin = begins != nullptr ? begins[expert] : expert * capacity;
   const int own = static_cast<int>(threadIdx.x);
   int64_t taken = 0;
   for (int64_t c = 0; c < choices; ++c) {
@@ -130,10 +132,9 @@ __global__ void give_places(int64_t tokens, int64_t choices, int64_t capacity,
       }
       if (wants) {
         const int64_t place = taken + before[own] - 1;
-        const bool fits = place < capacity;
-        slots[t * choices + c] =
-            fits ? static_cast<std::int32_t>(expert * capacity + place) : -1 - expert;
-        if (fits) sources[expert * capacity + place] = static_cast<std::int32_t>(t);
+        const bool fits = begins != nullptr || place < capacity;
+        slots[t * choices + c] = fits ? static_cast<std::int32_t>(begin + place) : -1 - expert;
+        if (fits) sources[begin + place] = static_cast<std::int32_t>(t);
       }
       taken += before[kThreads - 1];
     }
@@ -143,20 +144,58 @@ __global__ void give_places(int64_t tokens, int64_t choices, int64_t capacity,
   }
 }
 
-__device__ __forceinline__ int64_t expert_of(std::int32_t slot, int64_t capacity, int64_t experts) {
-  const int64_t e = slot < 0 ? -1 - static_cast<int64_t>(slot) : slot / capacity;
-  return e < experts ? e : experts - 1;
+/// One thread. Says where the places of each expert begin that stand one behind the other.
+__global__ void begin_places(int64_t experts, const std::int32_t* counts, std::int32_t* begins) {
+  std::int32_t before = 0;
+  for (int64_t e = 0; e < experts; ++e) {
+    begins[e] = before;
+    before += counts[e];
+  }
+}
+
+/// Each block takes an expert and counts its choices.
+__global__ void count_chosen(int64_t n, const std::int32_t* chosen, std::int32_t* counts) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) {
+    if (chosen[i] == static_cast<std::int32_t>(blockIdx.x)) sum += 1;
+  }
+  sum = block_sum<kThreads>(sum);
+  if (threadIdx.x == 0) counts[blockIdx.x] = static_cast<std::int32_t>(sum);
+}
+
+/// What says which expert a choice is of: its slot is a place among `capacity` of each expert, or
+/// -1
+/// - expert if that was full; without a capacity, a place behind those of the experts before, of
+/// which `counts` says how many there are.
+struct Slots {
+  const std::int32_t* at;
+  int64_t capacity, experts;
+  const std::int32_t* counts;
+  __device__ __forceinline__ int64_t expert_of(std::int32_t slot) const {
+    int64_t e = 0;
+    if (capacity > 0) {
+      e = slot < 0 ? -1 - static_cast<int64_t>(slot) : slot / capacity;
+    } else {
+      for (int64_t end = counts[0]; slot >= end && e < experts - 1;) end += counts[++e];
+    }
+    return e < experts ? e : experts - 1;
+  }
+};
+
+/// The number of choices of the block's expert, on its first thread.
+__device__ __forceinline__ double count_of_block(int64_t n, const Slots& slots) {
+  if (slots.counts != nullptr) return slots.counts[blockIdx.x];
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) {
+    if (slots.expert_of(slots.at[i]) == blockIdx.x) sum += 1;
+  }
+  return block_sum<kThreads>(sum);
 }
 
 /// Each block takes an expert and computes factor × the number of choices of it.
-__global__ void count_choices(int64_t n, int64_t capacity, int64_t experts,
-                              const std::int32_t* slots, double factor, Ref loss_scale,
+__global__ void count_choices(int64_t n, Slots slots, double factor, Ref loss_scale,
                               double* loads) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < n; i += kThreads) {
-    if (expert_of(slots[i], capacity, experts) == blockIdx.x) sum += 1;
-  }
-  sum = block_sum<kThreads>(sum);
+  const double sum = count_of_block(n, slots);
   if (threadIdx.x != 0) return;
   loads[blockIdx.x] = (loss_scale ? factor * loss_scale.get<double>(0) : factor) * sum;
 }
@@ -200,15 +239,15 @@ __device__ __forceinline__ void through_probabilities(int64_t experts, bool sigm
 /// Each thread takes a token. The gradient goes through the probabilities and, with several
 /// choices, through their division by the sum.
 template <class A>
-__global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices, int64_t capacity,
-                               bool sigmoids, Ref dgates, Ref probs, const std::int32_t* slots,
-                               const double* loads, Ref dlogits) {
+__global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices, bool sigmoids,
+                               Ref dgates, Ref probs, Slots slots, const double* loads,
+                               Ref dlogits) {
   const int64_t t = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (t >= tokens) return;
-  const std::int32_t* const slot = slots + t * choices;
+  const std::int32_t* const slot = slots.at + t * choices;
   A sum = 0, along = 0;
   for (int64_t c = 0; c < choices; ++c) {
-    const A p = probs.get<A>(t * experts + expert_of(slot[c], capacity, experts));
+    const A p = probs.get<A>(t * experts + slots.expert_of(slot[c]));
     sum += p;
     along += dgates.get<A>(t * choices + c) * p;
   }
@@ -217,7 +256,7 @@ __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices,
   const auto gradient = [&](int64_t e) {
     A d = balancing(load(e));
     for (int64_t c = 0; c < choices; ++c) {
-      if (expert_of(slot[c], capacity, experts) != e) continue;
+      if (slots.expert_of(slot[c]) != e) continue;
       const A own = dgates.get<A>(t * choices + c);
       d += choices > 1 ? (own - along / sum) / sum : own;
     }
@@ -228,13 +267,8 @@ __global__ void route_backward(int64_t tokens, int64_t experts, int64_t choices,
 }
 
 /// A block per expert: the choices that are its.
-__global__ void route_load(int64_t n, int64_t capacity, int64_t experts, const std::int32_t* slots,
-                           bool accumulate, Ref load) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < n; i += kThreads) {
-    if (expert_of(slots[i], capacity, experts) == blockIdx.x) sum += 1;
-  }
-  sum = block_sum<kThreads>(sum);
+__global__ void route_load(int64_t n, Slots slots, bool accumulate, Ref load) {
+  const double sum = count_of_block(n, slots);
   const auto expert = int64_t{blockIdx.x};
   if (threadIdx.x == 0) load.set(expert, accumulate ? load.get<double>(expert) + sum : sum);
 }
@@ -285,30 +319,39 @@ void run_route_forward(const KernelCall& call, Queue& queue) {
                  d[4] != 0, input_ref(call, 0), input_ref(call, 1), output_ref(call, 0),
                  output_ref(call, 1), chosen);
   });
-  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, give_places, d[0], d[2], d[3], chosen,
+  const auto experts = static_cast<unsigned>(d[1]);
+  std::int32_t* begins = nullptr;
+  if (d[3] == 0) {
+    begins = chosen + d[0] * d[2];
+    auto* const counts = output<std::int32_t>(call, 4);
+    queue.launch({experts}, {kThreads}, 0, count_chosen, d[0] * d[2], chosen, counts);
+    queue.launch({1}, {1}, 0, begin_places, d[1], counts, begins);
+  }
+  queue.launch({experts}, {kThreads}, 0, give_places, d[0], d[2], d[3], chosen, begins,
                output<std::int32_t>(call, 2), output<std::int32_t>(call, 3));
 }
 
 void run_route_backward(const KernelCall& call, Queue& queue) {
   const auto& d = call.kernel->dims;
   auto* const loads = reinterpret_cast<double*>(call.scratch);
-  const std::int32_t* const slots = input<std::int32_t>(call, 2);
   const int64_t n = d[0] * d[2];
+  const Slots slots{input<std::int32_t>(call, 2), d[3], d[1], input<std::int32_t>(call, 4)};
   const double factor =
       call.kernel->scalars[0] * static_cast<double>(d[1]) / static_cast<double>(n);
-  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, count_choices, n, d[3], d[1], slots,
-               factor, input_ref(call, 3), loads);
+  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, count_choices, n, slots, factor,
+               input_ref(call, 3), loads);
   for_sum_type(call, [&](auto a) {
     queue.launch({blocks_of(d[0], kThreads)}, {kThreads}, 0, route_backward<decltype(a)>, d[0],
-                 d[1], d[2], d[3], d[4] != 0, input_ref(call, 0), input_ref(call, 1), slots, loads,
+                 d[1], d[2], d[4] != 0, input_ref(call, 0), input_ref(call, 1), slots, loads,
                  output_ref(call, 0));
   });
 }
 
 void run_route_load(const KernelCall& call, Queue& queue) {
   const auto& d = call.kernel->dims;
-  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, route_load, d[0] * d[2], d[3], d[1],
-               input<std::int32_t>(call, 0), call.kernel->accumulate, output_ref(call, 0));
+  queue.launch({static_cast<unsigned>(d[1])}, {kThreads}, 0, route_load, d[0] * d[2],
+               Slots{input<std::int32_t>(call, 0), d[3], d[1], input<std::int32_t>(call, 1)},
+               call.kernel->accumulate, output_ref(call, 0));
 }
 
 void run_router_bias(const KernelCall& call, Queue& queue) {
@@ -450,7 +493,9 @@ void run_gate_backward(const KernelCall& call, Queue& queue) {
   });
 }
 
-std::int64_t chosen_bytes(const Kernel& kernel) { return 4 * kernel.dims[0] * kernel.dims[2]; }
+std::int64_t chosen_bytes(const Kernel& kernel) {  // and where the places of each expert begin
+  return 4 * (kernel.dims[0] * kernel.dims[2] + kernel.dims[1]);
+}
 std::int64_t load_bytes(const Kernel& kernel) { return 8 * kernel.dims[1]; }
 std::int64_t bias_sums(const Kernel& kernel) {
   return column_scratch(kernel, kernel.dims[2], kernel.dims[3], 1);

@@ -17,6 +17,7 @@ Registry::Registry() {
   add_experts(*this);
   add_latent(*this);
   add_float8(*this);
+  add_ragged(*this);
 }
 
 bool Registry::supports(const Kernel& kernel) const {

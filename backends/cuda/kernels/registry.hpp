@@ -50,11 +50,15 @@ void add_pooling(Registry& rows);
 void add_experts(Registry& rows);
 void add_latent(Registry& rows);
 void add_float8(Registry& rows);
+void add_ragged(Registry& rows);
 
 /// Driver::add_in_order() for at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;
 void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte* const> sources,
                   std::span<std::byte* const> targets, Queue& queue);
+
+/// Driver::exchange_rows().
+void exchange_rows(const RowExchange& exchange, Queue& queue);
 
 // ---------------------------------------------------------------- for the rows
 

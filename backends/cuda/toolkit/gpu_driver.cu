@@ -222,6 +222,12 @@ class GpuDriver final : public Driver {
     gpu::add_in_order(dtype, elements, sources, targets, queue);
     return queue.status();
   }
+  Result<void> exchange_rows(StreamHandle stream, const RowExchange& exchange) override {
+    use();
+    gpu::Queue queue(stream, nullptr, nullptr);
+    gpu::exchange_rows(exchange, queue);
+    return queue.status();
+  }
 
  private:
   /// The scratch memory that the kernel itself needs; the library's workspace lies after it.

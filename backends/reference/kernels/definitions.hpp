@@ -77,6 +77,10 @@ void batch_norm_backward_weight(Operands& k);
 // experts.cpp
 void grouped_gemm(Operands& k);
 void grouped_gemm_weight(Operands& k);
+void ragged_gemm(Operands& k);
+void ragged_gemm_weight(Operands& k);
+void ragged_activation_forward(Operands& k);
+void ragged_activation_backward(Operands& k);
 void route_forward(Operands& k);
 void route_backward(Operands& k);
 void route_load(Operands& k);

@@ -12,17 +12,19 @@ namespace {
 /// written as x sigmoid(2 u), which is the same and does not cancel where tanh(u) is near -1.
 constexpr double kA = 0.79788456080286535588;  // sqrt(2 / pi)
 constexpr double kB = 0.044715;
-Matrix gelu_gate(const View& x) { return sigmoid(2 * kA * (x + kB * x.cube())); }
 
 }  // namespace
 
+Matrix gelu_gate(const Matrix& x) { return sigmoid(2 * kA * (x + kB * x.cube())); }
+
+Matrix gelu_slope(const Matrix& x) {
+  const Matrix gate = gelu_gate(x);
+  return gate * (1 + x * (1 - gate) * 2 * kA * (1 + 3 * kB * x.square()));
+}
+
 void gelu_forward(Operands& k) { k.out(0) = k.in(0) * gelu_gate(k.in(0)); }
 
-void gelu_backward(Operands& k) {
-  const View dy = k.in(0), x = k.in(1);
-  const Matrix gate = gelu_gate(x);
-  k.out(0) = dy * gate * (1 + x * (1 - gate) * 2 * kA * (1 + 3 * kB * x.square()));
-}
+void gelu_backward(Operands& k) { k.out(0) = k.in(0) * gelu_slope(k.in(1)); }
 
 void swiglu_forward(Operands& k) {
   const Index rows = k.dim(0), cols = k.dim(1);

@@ -41,10 +41,106 @@ void grouped_gemm_weight(Operands& k) {
 
 namespace {
 
-/// The expert of a slot. A slot is a place of an expert, or -1 - expert if the expert was full.
-Index expert_of(double slot, Index capacity) {
+/// Where the rows of a part begin, if those of the part before end at `row`.
+Index begin_of_part(Index part, Index parts, Index blocks, Index places, Index row) {
+  const Index of_block = parts / blocks;
+  return part % of_block == 0 ? part / of_block * (places / blocks) : row;
+}
+
+}  // namespace
+
+void ragged_gemm(Operands& k) {
+  const Index groups = k.dim(0), chunks = k.dim(1), places = k.dim(2), n = k.dim(4);
+  const Index inner = k.dim(5);
+  Index row = 0;
+  for (Index part = 0; part < chunks * groups; ++part) {
+    const Index g = part % groups, m = static_cast<Index>(k.in(3)(part));
+    row = begin_of_part(part, chunks * groups, k.dim(7), places, row);
+    const auto a = k.in(0, places).middleRows(row, m);
+    auto c = k.out(0, places).middleRows(row, m);
+    row += m;
+    if (m == 0) continue;
+    c = k.dim(6) != 0 ? product(a, k.in(1, groups * n).middleRows(g * n, n).transpose())
+                      : product(a, k.in(1, groups * inner).middleRows(g * inner, inner));
+    if (k.has_in(2)) c.rowwise() += k.in(2, groups).row(g);
+  }
+}
+
+void ragged_gemm_weight(Operands& k) {
+  const Index groups = k.dim(0), chunks = k.dim(1), places = k.dim(2), m = k.dim(4), n = k.dim(5);
+  Matrix dw = Matrix::Zero(groups * m, n), dbias = Matrix::Zero(groups, m);
+  Index row = 0;
+  for (Index part = 0; part < chunks * groups; ++part) {
+    const Index g = part % groups, rows = static_cast<Index>(k.in(2)(part));
+    row = begin_of_part(part, chunks * groups, k.dim(6), places, row);
+    const auto dy = k.in(0, places).middleRows(row, rows);
+    const auto x = k.in(1, places).middleRows(row, rows);
+    row += rows;
+    if (rows == 0) continue;
+    dw.middleRows(g * m, m) += product(dy.transpose(), x);
+    dbias.row(g) += dy.colwise().sum();
+  }
+  k.set(k.out(0, groups * m), dw);
+  if (k.has_out(1)) k.set(k.out(1, groups), dbias);
+}
+
+namespace {
+
+/// Calls body(first row, rows) for the rows of each block.
+template <class Body>
+void each_block(Operands& k, std::size_t counts, const Body& body) {
+  const Index places = k.dim(0), blocks = k.dim(5);
+  for (Index block = 0; block < blocks; ++block) {
+    const auto rows = static_cast<Index>(k.in(counts, blocks).row(block).sum());
+    if (rows > 0) body(block * (places / blocks), rows);
+  }
+}
+
+}  // namespace
+
+void ragged_activation_forward(Operands& k) {
+  const Index places = k.dim(0), cols = k.dim(2);
+  each_block(k, 1, [&](Index first, Index rows) {
+    const Matrix x = k.in(0, places).middleRows(first, rows);
+    auto y = k.out(0, places).middleRows(first, rows);
+    if (k.dim(3) == 0) {
+      y = x * gelu_gate(x);
+    } else {
+      const Matrix gate = x.leftCols(cols);
+      y = gate * sigmoid(gate) * x.rightCols(cols);
+    }
+  });
+}
+
+void ragged_activation_backward(Operands& k) {
+  const Index places = k.dim(0), cols = k.dim(2);
+  each_block(k, 2, [&](Index first, Index rows) {
+    const Matrix dy = k.in(0, places).middleRows(first, rows);
+    const Matrix x = k.in(1, places).middleRows(first, rows);
+    auto dx = k.out(0, places).middleRows(first, rows);
+    if (k.dim(3) == 0) {
+      dx = dy * gelu_slope(x);
+    } else {
+      const Matrix gate = x.leftCols(cols), s = sigmoid(gate);
+      dx.leftCols(cols) = dy * x.rightCols(cols) * (s + gate * s * (1 - s));
+      dx.rightCols(cols) = dy * gate * s;
+    }
+  });
+}
+
+namespace {
+
+/// The expert of a slot. A slot is a place of an expert, or -1 - expert if the expert was full; or,
+/// without a capacity, a place behind those of the experts before.
+Index expert_of(Operands& k, double slot, std::size_t counts) {
   const auto at = static_cast<Index>(slot);
-  return at < 0 ? -1 - at : at / capacity;
+  const Index capacity = k.dim(3);
+  if (capacity > 0) return at < 0 ? -1 - at : at / capacity;
+  Index expert = 0;
+  for (auto end = static_cast<Index>(k.in(counts)(0)); at >= end;) {
+    end += static_cast<Index>(k.in(counts)(++expert));
+  }
+  return expert;
 }
 
 }  // namespace
@@ -52,7 +148,7 @@ Index expert_of(double slot, Index capacity) {
 void route_forward(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
   View probs = k.out(0, tokens), gates = k.out(1, tokens), slots = k.out(2, tokens);
-  View sources = k.out(3, experts);
+  View sources = k.out(3, capacity > 0 ? experts : 1);
   const View logits = k.in(0, tokens);
   Matrix chosen(tokens, choices);
   for (Index t = 0; t < tokens; ++t) {
@@ -73,6 +169,20 @@ void route_forward(Operands& k) {
   }
   sources = -1;
   IndexVector<Index, Index> taken(experts, 0);
+  if (capacity == 0) {  // of every expert, the first place behind those of the experts before
+    View counts = k.out(4);
+    counts = 0;
+    for (Index i = 0; i < chosen.size(); ++i) counts(static_cast<Index>(chosen(i))) += 1;
+    for (Index e = 1; e < experts; ++e) taken[e] = taken[e - 1] + static_cast<Index>(counts(e - 1));
+    for (Index c = 0; c < choices; ++c) {
+      for (Index t = 0; t < tokens; ++t) {
+        const Index place = taken[static_cast<Index>(chosen(t, c))]++;
+        slots(t, c) = static_cast<double>(place);
+        sources(place) = static_cast<double>(t);
+      }
+    }
+    return;
+  }
   for (Index c = 0; c < choices; ++c) {
     for (Index t = 0; t < tokens; ++t) {
       const auto expert = static_cast<Index>(chosen(t, c));
@@ -102,19 +212,19 @@ Row of_logits(const Row& dprobs, const Row& probs, bool sigmoid) {
 }  // namespace
 
 void route_backward(Operands& k) {
-  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
+  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2);
   const View dgates = k.in(0, tokens), probs = k.in(1, tokens), slots = k.in(2, tokens);
   const double all = static_cast<double>(tokens * choices);
   Row load = Row::Zero(experts);  // the fraction of all choices that went to each expert
-  for (Index i = 0; i < tokens * choices; ++i) load(expert_of(k.in(2)(i), capacity)) += 1 / all;
+  for (Index i = 0; i < tokens * choices; ++i) load(expert_of(k, k.in(2)(i), 4)) += 1 / all;
   for (Index t = 0; t < tokens; ++t) {
     const Row balance = k.scalar(0) * k.factor(3) * static_cast<double>(experts) * load;
     Row dprobs = balancing(balance, probs.row(t), k.dim(4) != 0);
     Row p(choices);  // probabilities of the chosen; gates are p / sum, or p with one choice
-    for (Index c = 0; c < choices; ++c) p(c) = probs(t, expert_of(slots(t, c), capacity));
+    for (Index c = 0; c < choices; ++c) p(c) = probs(t, expert_of(k, slots(t, c), 4));
     const double along = (dgates.row(t) * p / p.sum()).sum();
     for (Index c = 0; c < choices; ++c) {
-      dprobs(expert_of(slots(t, c), capacity)) +=
+      dprobs(expert_of(k, slots(t, c), 4)) +=
           choices > 1 ? (dgates(t, c) - along) / p.sum() : dgates(t, c);
     }
     k.out(0, tokens).row(t) = of_logits(dprobs, probs.row(t), k.dim(4) != 0);
@@ -122,10 +232,10 @@ void route_backward(Operands& k) {
 }
 
 void route_load(Operands& k) {
-  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
+  const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2);
   Row load = Row::Zero(experts);
   for (Index i = 0; i < tokens * choices; ++i) {
-    load(std::min(experts - 1, expert_of(k.in(0)(i), capacity))) += 1;
+    load(std::min(experts - 1, expert_of(k, k.in(0)(i), 1))) += 1;
   }
   k.set(k.out(0, 1).row(0), load);
 }

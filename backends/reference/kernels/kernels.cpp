@@ -139,6 +139,14 @@ Definition definition_of(KernelKind kind) {
       return grouped_gemm;
     case KernelKind::GroupedGemmWeight:
       return grouped_gemm_weight;
+    case KernelKind::RaggedGemm:
+      return ragged_gemm;
+    case KernelKind::RaggedGemmWeight:
+      return ragged_gemm_weight;
+    case KernelKind::RaggedActivationForward:
+      return ragged_activation_forward;
+    case KernelKind::RaggedActivationBackward:
+      return ragged_activation_backward;
     case KernelKind::RouteForward:
       return route_forward;
     case KernelKind::RouteBackward:

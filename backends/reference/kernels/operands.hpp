@@ -67,6 +67,10 @@ class Operands {
 /// The matrix product a b.
 Matrix product(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>& b);
 
+/// By what GELU multiplies x, and its derivative at x.
+Matrix gelu_gate(const Matrix& x);
+Matrix gelu_slope(const Matrix& x);
+
 /// 1 / (1 + exp(-x))
 template <class Values>
 auto sigmoid(const Values& x) {

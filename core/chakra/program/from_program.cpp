@@ -18,6 +18,7 @@ ChakraCollective collective_of(OpKind kind) {
     case OpKind::Broadcast:
       return ChakraCollective::Broadcast;
     case OpKind::AllToAll:
+    case OpKind::AllToAllRows:
       return ChakraCollective::AllToAll;
     default:
       return ChakraCollective::AllReduce;
@@ -92,7 +93,9 @@ ChakraNode ChakraWriter::node(Rank rank, const Role& role, OpId id) const {
     node.bytes = at_least_one(done.bytes.v);
     return node;
   }
-  node.payload = at_least_one(role.buffer(role.args_of(op)[0]).bytes.v);
+  const bool counted = op.kind == OpKind::AllToAllRows;
+  node.payload = at_least_one(counted ? payload_bytes(program_, role, op).v
+                                      : role.buffer(role.args_of(op)[0]).bytes.v);
   if (is_copy(op.kind)) {
     // What the host gives and takes is small, and ASTRA-sim has memory beside the device's only if
     // it is told so.

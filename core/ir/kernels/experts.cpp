@@ -4,11 +4,25 @@
 namespace lockstep {
 namespace {
 
-/// A token's choices are different experts, and every expert has room.
+/// A token's choices are different experts.
 std::string_view bad_routing(const Kernel& kernel) {
   const std::int64_t experts = kernel.dims[1], choices = kernel.dims[2], capacity = kernel.dims[3];
   if (choices > experts) return "more choices than experts";
-  return capacity < 1 ? "no capacity" : "";
+  return capacity < 0 ? "a negative capacity" : "";
+}
+
+/// More rows cannot be expected than there are places, and blocks have equal parts of them.
+std::string_view bad_places(std::int64_t rows, std::int64_t places, std::int64_t chunks,
+                            std::int64_t blocks) {
+  if (rows < 0 || rows > places) return "more rows than places";
+  return blocks < 1 || places % blocks != 0 || chunks % blocks != 0 ? "blocks are unequal" : "";
+}
+std::string_view bad_rows(const Kernel& kernel) {
+  const bool product = kernel.kind == KernelKind::RaggedGemm;
+  return bad_places(kernel.dims[3], kernel.dims[2], kernel.dims[1], kernel.dims[product ? 7 : 6]);
+}
+std::string_view bad_rows_of_activation(const Kernel& kernel) {
+  return bad_places(kernel.dims[1], kernel.dims[0], kernel.dims[4], kernel.dims[5]);
 }
 
 }  // namespace
@@ -40,6 +54,66 @@ std::vector<KernelRow> rows::experts() {
        .flops = "groups chunks rows m (2 n + [dbias])",
        .efficiency_as = "gemm",
        .may_be_tf32 = true},
+      // The next two are grouped_gemm and grouped_gemm_weight of as many rows of each group as
+      // `counts` [chunks, groups] says, which stand one behind the other: those of chunk 0 for
+      // group
+      // 0, for group 1, …, then those of chunk 1. If there are several blocks, each has its part of
+      // the chunks and of the places, and its rows begin with its first place. Places behind the
+      // rows are not touched, and a group without any leaves dw and dbias zero (or what they were,
+      // if the kernel accumulates). `rows` is how many are expected, of all groups and chunks,
+      // which
+      // only costs depend on.
+      //   a [places, k], c [places, n]
+      {.kind = K::RaggedGemm,
+       .name = "ragged_gemm",
+       .dims = words("groups chunks places rows n k tb blocks"),
+       .in = {{.name = "a", .extent = "places k", .moved = "rows k"},
+              {"b", "groups k n"},
+              {"[bias]", "groups n", Mixed},
+              {"counts", "chunks groups", Index}},
+       .out = {{.name = "c", .extent = "places n", .type = Mixed, .moved = "rows n"}},
+       .flops = "2 rows n k",
+       .efficiency_as = "gemm",
+       .may_be_tf32 = true,
+       .fault = bad_rows},
+      //   dy [places, m], x [places, n], dw [groups, m, n], dbias [groups, m]
+      {.kind = K::RaggedGemmWeight,
+       .name = "ragged_gemm_weight",
+       .dims = words("groups chunks places rows m n blocks"),
+       .in = {{.name = "dy", .extent = "places m", .moved = "rows m"},
+              {.name = "x", .extent = "places n", .moved = "rows n"},
+              {"counts", "chunks groups", Index}},
+       .out = {{"dw", "groups m n", Mixed, Accumulate}, {"[dbias]", "groups m", Mixed, Accumulate}},
+       .flops = "rows m (2 n + [dbias])",
+       .efficiency_as = "gemm",
+       .may_be_tf32 = true,
+       .fault = bad_rows},
+      // The first rows of each block of x, as many as `counts` [blocks, parts / blocks] says
+      // together, through swiglu_forward if `gated` is 1, else through gelu_forward; the others are
+      // not touched. `rows` are expected.
+      //   x [places, (1 + gated) cols], y [places, cols]; y may alias x if they are as large
+      {.kind = K::RaggedActivationForward,
+       .name = "ragged_activation_forward",
+       .dims = words("places rows cols gated parts blocks"),
+       .in = {{.name = "x", .extent = "places cols (1 + gated)", .moved = "rows cols (1 + gated)"},
+              {"counts", "parts", Index}},
+       .out = {{.name = "y", .extent = "places cols", .moved = "rows cols"}},
+       .flops = "rows cols (9 !gated + 6 gated)",
+       .efficiency_as = "swiglu_forward",
+       .fault = bad_rows_of_activation},
+      // dx: the gradient of x; it may alias dy if they are as large
+      {.kind = K::RaggedActivationBackward,
+       .name = "ragged_activation_backward",
+       .dims = words("places rows cols gated parts blocks"),
+       .in = {{.name = "dy", .extent = "places cols", .moved = "rows cols"},
+              {.name = "x", .extent = "places cols (1 + gated)", .moved = "rows cols (1 + gated)"},
+              {"counts", "parts", Index}},
+       .out = {{.name = "dx",
+                .extent = "places cols (1 + gated)",
+                .moved = "rows cols (1 + gated)"}},
+       .flops = "rows cols (17 !gated + 12 gated)",
+       .efficiency_as = "swiglu_backward",
+       .fault = bad_rows_of_activation},
       // probs [tokens, experts] = softmax(logits); with `sigmoid`, that of every logit by itself
       // (DeepSeek-AI 2024, DeepSeek-V3, equation 15). A token chooses the experts of the largest
       // probs + bias, and of equals the first (the bias: Wang et al. 2024, equation 3). Places go
@@ -49,6 +123,9 @@ std::vector<KernelRow> rows::experts() {
       //   one choice, the probability itself
       //   slots [tokens, choices]: expert × capacity + place, or -1 - expert if the expert is full
       //   sources [experts, capacity]: the token in each place, or -1
+      // With capacity 0 every choice has a place, and there are no others:
+      //   counts [experts]: the choices of each expert
+      //   slots: those of expert 0 first, then those of expert 1, …; sources [tokens × choices]
       // Flops: softmax, and a comparison per expert and choice.
       {.kind = K::RouteForward,
        .name = "route_forward",
@@ -57,7 +134,8 @@ std::vector<KernelRow> rows::experts() {
        .out = {{"probs", "tokens experts", Mixed},
                {"gates", "tokens choices", Mixed},
                {"slots", "tokens choices", Index},
-               {"sources", "experts capacity", Index}},
+               {"sources", "experts capacity + tokens choices !capacity", Index},
+               {.name = "[counts]", .extent = "experts", .type = Index, .given_if = "!capacity"}},
        .flops = "tokens experts (4 + choices + [bias])",
        .fault = bad_routing},
       // dlogits: the gradient of route_forward, after balance × experts × (the expert's fraction of
@@ -71,7 +149,8 @@ std::vector<KernelRow> rows::experts() {
        .in = {{"dgates", "tokens choices", Mixed},
               {"probs", "tokens experts", Mixed},
               {"slots", "tokens choices", Index},
-              {"[loss_scale]", "1", Real}},
+              {"[loss_scale]", "1", Real},
+              {.name = "[counts]", .extent = "experts", .type = Index, .given_if = "!capacity"}},
        .out = {{"dlogits", "tokens experts", Mixed}},
        .flops = "tokens (5 experts + 4 choices)",
        .fault = bad_routing},
@@ -81,7 +160,8 @@ std::vector<KernelRow> rows::experts() {
       {.kind = K::RouteLoad,
        .name = "route_load",
        .dims = routing,
-       .in = {{"slots", "tokens choices", Index}},
+       .in = {{"slots", "tokens choices", Index},
+              {.name = "[counts]", .extent = "experts", .type = Index, .given_if = "!capacity"}},
        .out = {{"load", "experts", Mixed, Accumulate}},
        .flops = "tokens choices",
        .fault = bad_routing},

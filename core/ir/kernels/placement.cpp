@@ -7,7 +7,7 @@ namespace lockstep {
 std::string_view to_string(Along along) {
   if (along >= Along::Attended) return "rows that have met the keys of some ranks";
   if (along >= Along::Passed) return "rows that another rank has passed on";
-  constexpr IndexArray<Along, std::string_view, 16> kNames = {
+  constexpr IndexArray<Along, std::string_view, 17> kNames = {
       "not written",
       "zeros",
       "the same",
@@ -23,7 +23,8 @@ std::string_view to_string(Along along) {
       "a shard",
       "up to date in the rank's own piece alone",
       "a term of a sum",
-      "each rank's own"};
+      "each rank's own",
+      "counts of rows for its experts"};
   return kNames[along];
 }
 

@@ -21,7 +21,8 @@ const Words& buffer_keys() {
 }
 
 const Words& op_keys() {
-  static const Words keys = {"phase", "stage", "mb", "layer", "stream", "after", "args", "root"};
+  static const Words keys = {"phase", "stage", "mb",   "layer", "stream",
+                             "after", "args",  "root", "rows",  "row_bytes"};
   return keys;
 }
 
@@ -205,6 +206,10 @@ class RoleParser {
                    [this](OpId& out) { return s_.op_id(out); });
       case 7:
         return s_.in.number(op.root);
+      case 8:
+        return s_.in.number(op.rows);
+      case 9:
+        return s_.in.number(op.row_bytes);
       default:
         return ids(at, role.args, op.args_begin, op.args_count, [&](BufferId& buffer) {
           const char* start = s_.in.mark();

@@ -248,6 +248,7 @@ class Printer {
     for (std::size_t i = 0; i < parameter.sections.size(); ++i) {
       put(i == 0 ? " sections=" : ",", parameter.sections[i]);
     }
+    if (parameter.first_parts != 1) put(" first_parts=", parameter.first_parts);
     put("\n");
   }
 
@@ -380,6 +381,8 @@ class Printer {
     put_if<int>("mb", op.microbatch, -1);
     put_if<int>("layer", op.layer, -1);
     put_if<int>("root", op.root, 0);
+    put_if<int>("rows", op.rows, 0);
+    put_if<int>("row_bytes", op.row_bytes, 0);
     put(" stream=", to_string(op.stream));
     put_ids(" after=", role.after, op.after_begin, op.after_count);
     put_ids(" args=", role.args, op.args_begin, op.args_count);

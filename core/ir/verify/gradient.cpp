@@ -79,7 +79,7 @@ class Gradients {
 
   static bool moves(const Op& op) {
     return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-           op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate || op.moves_memory();
+           is_exchange(op.kind) || op.kind == OpKind::Rotate || op.moves_memory();
   }
 
   /// Whether an op touches a gradient that is followed, or changes parameters. Few ops do.

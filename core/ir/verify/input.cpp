@@ -187,8 +187,11 @@ class InputCheck {
       const bool balance =
           kernel.kind == KernelKind::RouteBackward || kernel.kind == KernelKind::RouteBalance;
       if (!loss && !(balance && kernel.scalars[0] != 0)) continue;
-      const std::size_t operands = info(kernel.kind).in.size();
-      const bool given = kernel.in.size() == operands && kernel.in.back().present();
+      const std::vector<OperandRow>& rows = info(kernel.kind).in;
+      const auto scale = std::find_if(
+          rows.begin(), rows.end(), [](const OperandRow& row) { return row.name == "loss_scale"; });
+      const std::size_t at = to_size(scale - rows.begin());
+      const bool given = at < kernel.in.size() && kernel.in[at].present();
       if (given == program_.training.loss_scaling.has_value()) continue;
       faults_.add(op_at(program_, role, id) + ": " + std::string(info(kernel.kind).name) +
                   (given ? " reads a loss scale, which the training does not have"

@@ -177,6 +177,8 @@ class RoleCheck {
                         formals[k].name + " needs " + number(formals[k].bytes.v));
           }
         }
+      } else if (op.kind == OpKind::AllToAllRows) {
+        check_rows(id, op, args);
       } else if (args.size() == 2) {
         check_two_buffers(id, op, role_.buffer(args[0]), role_.buffer(args[1]));
       } else if (is_p2p(op.kind)) {
@@ -187,6 +189,7 @@ class RoleCheck {
 
   std::size_t expected_args(const Op& op) const {
     if (op.kind == OpKind::Call) return program_.function(op.function()).formals.size();
+    if (op.kind == OpKind::AllToAllRows) return 4;
     const bool two = op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
                      op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate || op.moves_memory();
     return two ? 2 : 1;
@@ -203,6 +206,28 @@ class RoleCheck {
       faults_.add(op_at(program_, role_, id) + " (stream " + std::string(to_string(op.stream)) +
                   ") cannot reach " + buffer_name(program_, role_, args[k]) + " in " +
                   (wanted ? "device" : "host") + " memory");
+    }
+  }
+
+  /// Checks that source and destination consist of rows, for which there are counts: as many of
+  /// those that go to a member as of those that come from it.
+  void check_rows(OpId id, const Op& op, std::span<const BufferId> args) {
+    const auto buffer = [&](std::size_t k) -> const Buffer& { return role_.buffer(args[k]); };
+    const std::string name = op_at(program_, role_, id);
+    if (buffer(0).dtype != buffer(1).dtype) {
+      faults_.add(name + ": reads " + std::string(to_string(buffer(0).dtype)) + " but writes " +
+                  std::string(to_string(buffer(1).dtype)));
+    }
+    if (op.rows < 0 || op.row_bytes <= 0 || buffer(0).bytes.v % op.row_bytes != 0 ||
+        buffer(1).bytes.v % op.row_bytes != 0) {
+      return faults_.add(name + ": its buffers do not consist of rows of " + number(op.row_bytes) +
+                         " bytes");
+    }
+    const std::int64_t counts = buffer(2).bytes.v / size_of(DType::I32);
+    if (buffer(2).dtype != DType::I32 || buffer(3).dtype != DType::I32 ||
+        buffer(2).bytes != buffer(3).bytes || counts % size_of_group(op.group()) != 0) {
+      faults_.add(name + ": its rows are not counted by integers, as many for each of " +
+                  number(size_of_group(op.group())) + " members");
     }
   }
 

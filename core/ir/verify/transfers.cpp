@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "core/ir/verify/values.hpp"
@@ -20,15 +21,16 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, int ranks, b
       return when(before == Along::Partial, flat ? Along::Flat : Along::Tokens);
     case OpKind::AllGather:
       return when(flat ? before == Along::Flat
-                       : is_rows(before) || before == Along::Own || before == Along::Split ||
-                             before == Along::Flat,
+                       : is_rows(before) || is_places(before) || before == Along::Own ||
+                             before == Along::Split || before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
-      switch (before) {  // exchanges tokens for heads, rows in places for those of its experts
-        case Along::Tokens:
-          return Along::Split;
-        case Along::Split:
-          return Along::Tokens;
+      if (before == Along::Tokens) return Along::Split;  // exchanges tokens for heads
+      if (before == Along::Split) return Along::Tokens;
+      if (before == Along::Own) return Along::OwnExperts;  // counts of the rows to exchange
+      [[fallthrough]];
+    case OpKind::AllToAllRows:
+      switch (before) {  // exchanges rows in places for those of its experts
         case Along::SamplePlaces:
           return Along::SampleExperts;
         case Along::TokenPlaces:
@@ -104,7 +106,7 @@ bool Values::exchange_name(RoleRun& run, OpId id, Meaning& meaning) {
   if (meaning.microbatch >= 0 && op.microbatch >= 0 && meaning.microbatch != op.microbatch) {
     return fault(run, id, "communicates " + text(meaning));
   }
-  const std::int32_t label = run.role.buffer(args.back()).name;
+  const std::int32_t label = run.role.buffer(args[std::min<std::size_t>(args.size() - 1, 1)]).name;
   const std::int32_t made = label < 0 ? -1 : labels_[label];
   if (meaning.own || op.layer < 0) {
     if (args.size() > 1 && made >= 0) meaning.id = made;
@@ -187,7 +189,38 @@ bool Values::collective(RoleRun& run, OpId id) {
       if (!shard) held[0].content.pattern = patterns_.intern(std::move(whole));
     }
   }
+  if (op.kind == OpKind::AllToAllRows && !counts_rows(run, id, group, held)) return true;
   put(run, id, in_place ? 0 : 1, held);
+  return true;
+}
+
+/// Whether the counts of an exchange of rows are those of its own layer and microbatch, in the
+/// direction in which the rows go. `made`: what its result holds.
+bool Values::counts_rows(RoleRun& run, OpId id, const Group& group, const std::vector<Held>& made) {
+  std::array<Along, 2> wanted = {Along::Own, Along::OwnExperts};  // from places to experts
+  std::vector<Held> counts;
+  for (const int axis : group.dims) {
+    if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) continue;
+    const Along after = patterns_.at(made[0].content.pattern).pieces[0].as.placement.along(axis);
+    if (is_places(after)) wanted = {Along::OwnExperts, Along::Own};
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!holds(run, id, i + 2, counts)) return false;
+      const std::optional<Content> all = unite(counts);
+      const Meaning& rows = made[0].content.meaning;
+      const bool own = all && all->meaning.what == Means::Tensor &&
+                       all->meaning.layer == rows.layer &&
+                       all->meaning.microbatch == rows.microbatch &&
+                       patterns_.at(all->pattern).pieces[0].as.placement.along(axis) == wanted[i];
+      if (own) continue;
+      fault(run, id,
+            text(rows) + " is counted by " +
+                (counts.empty() ? std::string("what nothing has written")
+                                : text(counts.front().content.meaning)) +
+                ", which does not say how many rows " + (i == 0 ? "go" : "come") + " along " +
+                program_.mesh.dims[axis].name);
+      return false;
+    }
+  }
   return true;
 }
 

@@ -104,6 +104,7 @@ class Values {
 
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
+  bool counts_rows(RoleRun& run, OpId id, const Group& group, const std::vector<Held>& made);
   std::set<RoleId> roles_of(const RoleRun& run, const Group& group) const;
   bool broadcast(RoleRun& run, OpId id, const Group& group, const std::set<RoleId>& roles);
   bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held, bool& joined);

@@ -22,6 +22,7 @@ struct KnownStep {
   Stream stream = Stream::Compute;
   std::int32_t target = -1;  // Op::target
   std::vector<Argument> arguments;
+  std::int32_t rows = 0, row_bytes = 0;  // as in Op
 };
 
 /// The steps of layers, which are the same on all roles.
@@ -332,14 +333,16 @@ class RoleExpander {
     for (std::size_t i = 0; i < built.size(); ++i) {
       if (const auto* f = std::get_if<Function>(&built[i])) {
         const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
-        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, arguments(f->formals)});
+        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, arguments(f->formals), 0, 0});
       } else {
         const auto& c = std::get<Communication>(built[i]);
         std::vector<Formal> formals = {c.in};
         if (c.out.name != c.in.name) formals.push_back(c.out);
+        formals.insert(formals.end(), c.counts.begin(), c.counts.end());
         const bool stages = c.axis == "pp" || c.axis == "vocabulary";
         entry->second.push_back({c.kind, stages ? Stream::Stages : Stream::Layer,
-                                 draft_.axis_group(c.axis).v, arguments(formals)});
+                                 draft_.axis_group(c.axis).v, arguments(formals), c.rows,
+                                 c.row_bytes});
       }
     }
     return entry->second;
@@ -355,6 +358,8 @@ class RoleExpander {
         args_.push_back(actual(argument, l, action.microbatch, bindings));
       }
       op(step.kind, step.stream, step.target, action, l, args_, begin_after_);
+      out_.role.ops.back().rows = step.rows;
+      out_.role.ops.back().row_bytes = step.row_bytes;
       begin_after_ = {};
     }
   }

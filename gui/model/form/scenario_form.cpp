@@ -203,7 +203,7 @@ void add_inside_layers(FieldList& f) {
             "Room of an expert for tokens, over its even share.",
             numbers({0, 1, 1.1, 1.25, 1.5, 2, 4}),
             [](const Scenario& s) { return number(s.model.capacity_factor); });
-  f.say("0", "for all");
+  f.say("0", "none dropped");
 }
 
 void add_memory(FieldList& f) {

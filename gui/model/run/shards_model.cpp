@@ -48,8 +48,8 @@ std::string purpose_of(const Program& program, const Role& role, const Op& op) {
   if (op.stream == Stream::Layer || op.stream == Stream::Stages) {
     if (sum) return "partial sums of " + ranks + " ranks";
     if (op.kind == OpKind::Rotate) return "keys passed on by " + ranks + " ranks";
-    return op.kind == OpKind::AllToAll ? "tokens exchanged by " + ranks + " ranks"
-                                       : "rows of " + ranks + " ranks";
+    return is_exchange(op.kind) ? "tokens exchanged by " + ranks + " ranks"
+                                : "rows of " + ranks + " ranks";
   }
   if (op.phase == Phase::O) return sum ? "norms of " + ranks + " ranks" : "updated parameters";
   return sum ? "gradients of " + ranks + " ranks" : "parameters";

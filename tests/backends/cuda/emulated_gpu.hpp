@@ -16,6 +16,11 @@ inline FakeKernels emulated_kernels() {
             emulated::Queue queue;
             rows[call.kernel->kind].launch(call, queue);
             return queue.status();
+          },
+          false,
+          [](const RowExchange& exchange) {
+            emulated::Queue queue;
+            emulated::exchange_rows(exchange, queue);
           }};
 }
 

@@ -27,6 +27,30 @@
 
 namespace lockstep::cuda::test {
 
+/// The same as Driver::exchange_rows().
+inline void move_counted_rows(const RowExchange& e) {
+  const auto rows = [&](int from, int to) {
+    std::int64_t sum = 0;
+    for (std::int64_t p = 0; p < e.parts; ++p) {
+      sum += e.goes[static_cast<std::size_t>(from)][to * e.parts + p];
+    }
+    return sum * e.row_bytes;
+  };
+  for (int to = 0; to < e.members; ++to) {
+    const auto t = static_cast<std::size_t>(to);
+    std::int64_t coming = 0;
+    for (int from = 0; from < e.members; ++from) coming += rows(from, to);
+    if (coming > e.room[t] * e.row_bytes) continue;
+    std::byte* target = e.target[t];
+    for (int from = 0; from < e.members; ++from) {
+      const std::byte* source = e.source[static_cast<std::size_t>(from)];
+      for (int before = 0; before < to; ++before) source += rows(from, before);
+      std::memcpy(target, source, static_cast<std::size_t>(rows(from, to)));
+      target += rows(from, to);
+    }
+  }
+}
+
 /// What a fake GPU can compute. By default kernels do nothing.
 struct FakeKernels {
   std::function<bool(const Kernel&)> supports = [](const Kernel&) { return true; };
@@ -37,6 +61,7 @@ struct FakeKernels {
   /// Whether it fuses every pair that it is given. The result of the product alone is then lost if
   /// the next kernel need not keep it.
   bool fuses = false;
+  std::function<void(const RowExchange&)> exchange_rows = move_counted_rows;
 };
 
 /// Adds values in type `Sum` and rounds the sums once.
@@ -266,6 +291,9 @@ class FakeGpu : public Driver {
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     std::vector<std::byte*> to(targets.begin(), targets.end());
     return work(stream, "add", [=] { add_in_rank_order(dtype, from, to, elements); });
+  }
+  Result<void> exchange_rows(StreamHandle stream, const RowExchange& exchange) override {
+    return work(stream, "exchange rows", [this, exchange] { kernels_.exchange_rows(exchange); });
   }
 
   /// Enqueues work that ends when `attempt` returns true; `attempt` is called again and again.

@@ -1,7 +1,9 @@
 #include "backends/cuda/nccl_communicator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <future>
 #include <optional>
@@ -197,6 +199,53 @@ TEST_CASE("members call the same collectives in the same order, with the element
                                                "receive 12" + peer};
     CHECK(nccl.comms[own]->calls == expected);
   }
+}
+
+TEST_CASE("rows go as messages of as many as counts say, and none where there are none",
+          "[backends][cuda]") {
+  Program program = testing::program_of("dp", 2);
+  testing::RoleBuilder builder;
+  const BufferId from = builder.buffer(BufferKind::Comm, DType::F32, 3 * 10);
+  const BufferId to = builder.buffer(BufferKind::Comm, DType::F32, 3 * 8);
+  const BufferId goes = builder.buffer(BufferKind::Comm, DType::I32, 4);
+  const BufferId comes = builder.buffer(BufferKind::Comm, DType::I32, 4);
+  builder.op(OpKind::AllToAllRows, Stream::Layer, 0, {from, to, goes, comes});
+  Role role = builder.finish({0, 1});
+  role.ops[0].row_bytes = 12;
+  role.ops[0].rows = 10;
+  program.roles.push_back(role);
+  FakeNccl nccl;
+  nccl.moves = false;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  const auto ranks = a_gpu_each(2, gpus);
+  SoleProcess process;
+  const auto world = NcclWorld::join(program, ranks, nccl, process);
+  REQUIRE(world.ok());
+  const auto run = [&](Rank r, std::array<std::int32_t, 4> sent,
+                       std::array<std::int32_t, 4> received) {
+    Node node(*gpus[r], process);
+    auto device = CudaDevice::create(program, r, *gpus[r], node);
+    REQUIRE(device.ok());
+    CHECK_FALSE((*device)->use_graphs().ok());  // the host must know the counts
+    NcclCommunicator communicator(program, r, **device, **world);
+    (*device)->begin_step({});
+    std::vector<std::byte*> args;
+    std::vector<std::int64_t> bytes;
+    for (const BufferId arg : role.args_of(role.ops[0])) {
+      args.push_back((*device)->arena() + role.arena_offset(arg));
+      bytes.push_back(role.buffer(arg).bytes.v);
+    }
+    std::memcpy(args[2], sent.data(), sizeof sent);
+    std::memcpy(args[3], received.data(), sizeof received);
+    REQUIRE(communicator.enqueue({0}, role.ops[0], args, bytes, DType::F32).ok());
+    return (*device)->synchronize().ok();
+  };
+  CHECK(run(0, {1, 2, 0, 4}, {1, 2, 0, 0}));
+  const std::vector<std::string> expected = {"send 1 peer 1 grouped", "receive 1 peer 1 grouped",
+                                             "send 9 peer 0 grouped", "receive 9 peer 0 grouped",
+                                             "send 12 peer 1 grouped"};
+  CHECK(nccl.comms[0]->calls == expected);
+  CHECK_FALSE(run(1, {0, 0, 0, 6}, {0, 4, 0, 6}));  // ten rows in eight places
 }
 
 TEST_CASE("a communicator that fails ends the step and lets go of every other",

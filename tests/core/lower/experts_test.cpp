@@ -35,7 +35,7 @@ std::map<Phase, Traffic> exchanges(const Program& program) {
   std::map<Phase, Traffic> found;
   const Role& role = program.roles[0];
   for (const Op& op : role.ops) {
-    if (op.kind != OpKind::AllToAll) continue;
+    if (!is_exchange(op.kind)) continue;
     CHECK(program.group(op.group()).name == "ep");
     Traffic& t = found[op.phase];
     ++t.count;
@@ -49,7 +49,7 @@ std::map<std::string, std::int64_t> data_traffic(const Program& program) {
   std::map<std::string, std::int64_t> found;
   const Role& role = program.roles[0];
   for (const Op& op : role.ops) {
-    if (!is_collective(op.kind) || op.kind == OpKind::AllToAll) continue;
+    if (!is_collective(op.kind) || is_exchange(op.kind)) continue;
     if (role.buffer(role.args_of(op)[0]).kind == BufferKind::Metric) continue;
     found[std::string(to_string(op.kind)) + " " + program.group(op.group()).name] +=
         payload_bytes(program, role, op).v;
@@ -85,6 +85,27 @@ TEST_CASE("a block exchanges its places twice forward and twice backward", "[cor
     }
   }
   CHECK(exchanges(lowered(divided(Architecture::Llama, 1, 4))).empty());
+}
+
+TEST_CASE("a block without a capacity exchanges its rows and, once, how many they are",
+          "[core][lower]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int ep : {2, 3, 4, 12}) {
+      Scenario s = divided(architecture, ep, ep);
+      s.model.capacity_factor = 0;
+      const std::int64_t rows = 2 * s.training.seq_len * s.model.experts_per_token;
+      const std::int64_t counts = 4 * s.model.experts;
+      const std::int64_t both = 2 * rows * s.model.hidden * 4;
+      const Traffic forward{12, 4 * (both + counts)}, backward{8, 4 * both};
+      CHECK(exchanges(lowered(s)) ==
+            std::map<Phase, Traffic>{{Phase::F, forward}, {Phase::B, backward}});
+      s.activation_checkpoint.mode = ActivationCheckpoint::Full;
+      const auto again = exchanges(lowered(s));
+      CHECK(again.at(Phase::R) == forward);
+      s.model.expert_rank_capacity_factor = 1.0;  // room is not what is moved
+      CHECK(exchanges(lowered(s)) == again);
+    }
+  }
 }
 
 TEST_CASE("the load of a router's experts is summed over all ranks, and its bias kept whole",
@@ -229,6 +250,55 @@ TEST_CASE("a buffer that two streams enter waits on both for who had its bytes b
     s.strategy.pipeline_parallel_schedule = PipelineSchedule::Interleaved1F1B;
     s.strategy.pipeline_parallel_virtual_stages = 2;
     CHECK(verify(lowered(s)).empty());
+  }
+}
+
+TEST_CASE("ranks that divide each expert gather its rows and scatter its sums, each way once",
+          "[core][lower]") {
+  for (const int ep : {1, 2, 4}) {
+    for (const int tp : {2, 4}) {
+      for (const double factor : {0.0, 2.0}) {
+        INFO(ep << " " << tp << " " << factor);
+        Scenario s = divided(Architecture::Llama, ep, 4);
+        s.model.capacity_factor = factor;
+        s.model.heads = s.model.kv_heads = 4;
+        s.model.head_dim = 6;
+        s.strategy.tensor_parallel_degree = tp;
+        s.strategy.enable_sequence_parallel = true;
+        const auto traffic = [](const Program& program) {
+          CHECK(verify(program).empty());
+          std::map<std::pair<OpKind, Phase>, std::int64_t> found;
+          for (const Op& op : program.roles[0].ops) {
+            if (op.stream != Stream::Layer || program.group(op.group()).name != "tp") continue;
+            found[{op.kind, op.phase}] += payload_bytes(program, program.roles[0], op).v;
+          }
+          return found;
+        };
+        auto expected = traffic(lowered(s));
+        s.strategy.expert_tensor_parallel_degree = tp;
+        const Program program = lowered(s);
+        const std::int64_t tokens = 2 * s.training.seq_len / tp;
+        const std::int64_t places = factor == 0
+                                        ? s.model.expert_rows(tokens, ep).places
+                                        : s.model.experts * s.model.expert_capacity(tokens, ep);
+        const std::int64_t rows = s.model.layers * tp * places * s.model.hidden * 4;
+        for (const Phase phase : {Phase::F, Phase::B}) {
+          expected[{OpKind::AllGather, phase}] += rows;
+          expected[{OpKind::ReduceScatter, phase}] += rows;
+        }
+        if (factor == 0) {
+          expected[{OpKind::AllGather, Phase::F}] += s.model.layers * tp * 4 * s.model.experts;
+        }
+        CHECK(traffic(program) == expected);
+        // Every rank has its part of each of its experts, and their gradients are summed over the
+        // ranks that hold the same.
+        std::int64_t held = 0;
+        for (const Unit& unit : program.roles[0].units) {
+          if (unit.name.ends_with(".experts")) held += 4 * unit.elements;
+        }
+        CHECK(held == experts_bytes(s) / (ep * tp));
+      }
+    }
   }
 }
 

@@ -59,24 +59,47 @@ TEST_CASE("an expert has room for its even share of the choices, times the facto
   CHECK(spec.expert_capacity(1, 1) == 1);
   spec.capacity_factor = 100;  // a token chooses an expert once
   CHECK(spec.expert_capacity(64, 1) == 64);
+}
+
+TEST_CASE("a rank has places for all rows that can come, or for so many times the mean",
+          "[core][model]") {
+  ModelSpec spec = mixture(Architecture::Llama, 8);
+  CHECK_FALSE(spec.is_dropless());
   spec.capacity_factor = 0;
-  CHECK(spec.expert_capacity(64, 1) == 64);
+  REQUIRE(spec.is_dropless());
+  spec.experts_per_token = 3;
+  const auto places = [&](int ranks) { return spec.expert_rows(64, ranks).places; };
+  CHECK(places(1) == 64 * 3);  // whoever is chosen
+  // A token's choices are different experts: no more of them than the rank has.
+  CHECK(places(2) == 2 * 64 * 3);
+  CHECK(places(4) == 4 * 64 * 2);
+  CHECK(places(8) == 8 * 64 * 1);
+  for (const int ranks : {1, 2, 4, 8}) CHECK(spec.expert_rows(64, ranks).expected == 64 * 3);
+  spec.expert_rank_capacity_factor = 1.26;
+  CHECK(places(1) == 64 * 3);
+  CHECK(places(4) == 242);  // 241.92
+  spec.expert_rank_capacity_factor = 1;
+  CHECK(places(4) == 64 * 3);
+  spec.expert_rank_capacity_factor = 100;
+  CHECK(places(4) == 4 * 64 * 2);
 }
 
 TEST_CASE("the busiest rank of an uneven router has so many times the even share, or what fits",
           "[core][model]") {
   ModelSpec spec = mixture(Architecture::Llama, 8);
   spec.router_imbalance = 1.5;
-  spec.capacity_factor = 0;  // no limit: 64 tokens × 2 choices / 8 experts × 1.5
-  CHECK(spec.expert_capacity(64, 4) == 24);
-  CHECK(spec.expert_capacity(64, 1) == 16);  // one rank has all choices, whoever is chosen
-  spec.capacity_factor = 1.25;               // the others drop
+  spec.capacity_factor = 0;  // no limit: 64 tokens × 2 choices × 1.5
+  CHECK(spec.expert_rows(64, 4).expected == 192);
+  CHECK(spec.expert_rows(64, 4).places == 192);    // frameworks allocate what comes
+  CHECK(spec.expert_rows(64, 1).expected == 128);  // one rank has all choices, whoever is chosen
+  spec.capacity_factor = 1.25;                     // the others drop
   CHECK(spec.expert_capacity(64, 4) == 20);
+  CHECK(spec.expert_capacity(64, 1) == 16);
   spec.capacity_factor = 2;
   CHECK(spec.expert_capacity(64, 4) == 24);
   spec.router_imbalance = 100;  // never more than all tokens for every one of its experts
   spec.capacity_factor = 0;
-  CHECK(spec.expert_capacity(64, 4) == 64);
+  CHECK(spec.expert_rows(64, 4).expected == 2 * 4 * 64);
   CHECK_FALSE(spec.why_only_simulated().empty());
   spec.router_imbalance = 0;
   CHECK(spec.why_only_simulated().empty());
@@ -94,11 +117,11 @@ TEST_CASE("an uneven router multiplies products and places of experts, and no mo
     double products = 0, sent = 0;
     for (const Function& f : functions(model.kinds[1].functions.forward())) {
       for (const Kernel& k : f.kernels) {
-        if (k.kind == KernelKind::GroupedGemm) products += work(k).flops.v;
+        if (k.kind == KernelKind::RaggedGemm) products += work(k).flops.v;
       }
     }
     for (const Communication& c : communications(model.kinds[1].functions.forward())) {
-      sent += double(c.in.bytes.v);
+      sent += double(c.rows) * c.row_bytes;
     }
     return std::array{products, sent, model.forward_flops().v};
   };
@@ -241,6 +264,47 @@ TEST_CASE("tokens go to their experts and back by two all-to-alls each way", "[c
   // As much work as on one rank, with half of the experts and twice the rows.
   CHECK(work(block.forward()).flops.v ==
         work(build_transformer(spec, shape(2, 8)).kinds[1].functions.forward()).flops.v);
+}
+
+TEST_CASE("rows of which none is dropped are counted before they go", "[core][model]") {
+  LayerShape s = shape(2, 8);
+  s.expert_parallel = 2;
+  ModelSpec spec = mixture(Architecture::Llama, 4);
+  spec.capacity_factor = 0;
+  const Model model = build_transformer(spec, s);
+  const FunctionBuilder& block = model.kinds[1].functions;
+  const std::int64_t row = spec.hidden * 4, own = 16 * 2 * row, most = 2 * own;
+  const auto forward = communications(block.forward());
+  REQUIRE(forward.size() == 3);
+  CHECK(forward[0].kind == OpKind::AllToAll);
+  CHECK(forward[0].in.bytes.v == 4 * 4);  // a number for each expert
+  const auto check = [&](const Communication& c, std::int64_t from, std::int64_t to,
+                         const std::string& goes, const std::string& comes) {
+    CHECK(c.kind == OpKind::AllToAllRows);
+    CHECK(c.in.bytes.v == from);
+    CHECK(c.out.bytes.v == to);
+    CHECK(c.rows == 16 * 2);
+    CHECK(c.row_bytes == row);
+    REQUIRE(c.counts.size() == 2);
+    CHECK(c.counts[0].name == goes);
+    CHECK(c.counts[1].name == comes);
+  };
+  check(forward[1], own, most, "counts", "expert_counts");
+  check(forward[2], most, own, "expert_counts", "counts");
+  const auto backward = communications(block.backward({}));
+  REQUIRE(backward.size() == 2);
+  check(backward[0], own, most, "counts", "expert_counts");
+  check(backward[1], most, own, "expert_counts", "counts");
+  // One rank has exactly its own rows, and half of the places in an expert's room for all.
+  const Model one = build_transformer(spec, shape(2, 8));
+  CHECK(communications(one.kinds[1].functions.forward()).empty());
+  for (const Function& f : functions(one.kinds[1].functions.forward())) {
+    for (const Kernel& k : f.kernels) {
+      if (k.kind != KernelKind::RaggedGemm) continue;
+      CHECK(k.dims[2] == 16 * 2);
+      CHECK(k.dims[3] == 16 * 2);
+    }
+  }
 }
 
 TEST_CASE("a fresh backward writes every element of the experts' gradients", "[core][model]") {

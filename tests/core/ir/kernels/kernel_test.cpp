@@ -99,7 +99,8 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                         "conv2d_forward", "dropout", "grouped_gemm", "grouped_gemm_weight",
                         "head_norm_backward_input", "head_norm_backward_weight",
                         "head_norm_forward", "momentum", "muon", "normalize", "quantize",
-                        "router_bias"});
+                        "ragged_activation_backward", "ragged_activation_forward", "ragged_gemm",
+                        "ragged_gemm_weight", "router_bias"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
     CHECK_FALSE(borrowed.contains(name));
@@ -280,9 +281,15 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       // 4 experts, places for 3 tokens each from 2 sources; 5 features out of 7.
       {KernelKind::GroupedGemm, {4, 2, 3, 5, 7, 1}, {168, 140, 20}, {120}},
       {KernelKind::GroupedGemmWeight, {4, 2, 3, 5, 7}, {120, 168}, {140, 20}},
-      {KernelKind::RouteForward, {9, 4, 2, 3}, {36, 4}, {36, 18, 18, 12}},
-      {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18, 1}, {36}},
-      {KernelKind::RouteLoad, {9, 4, 2, 3}, {18}, {4}},
+      // The same experts and sources, 30 places of which 18 are expected to be taken.
+      {KernelKind::RaggedGemm, {4, 2, 30, 18, 5, 7, 1, 1}, {210, 140, 20, 8}, {150}},
+      {KernelKind::RaggedGemmWeight, {4, 2, 30, 18, 5, 7, 2}, {150, 210, 8}, {140, 20}},
+      {KernelKind::RaggedActivationForward, {30, 18, 5, 1, 8, 1}, {300, 8}, {150}},
+      {KernelKind::RaggedActivationBackward, {30, 18, 5, 1, 8, 2}, {150, 300, 8}, {300}},
+      {KernelKind::RouteForward, {9, 4, 2, 3}, {36, 4}, {36, 18, 18, 12, 4}},
+      {KernelKind::RouteForward, {9, 4, 2, 0}, {36, 4}, {36, 18, 18, 18, 4}},
+      {KernelKind::RouteBackward, {9, 4, 2, 3}, {18, 36, 18, 1, 4}, {36}},
+      {KernelKind::RouteLoad, {9, 4, 2, 3}, {18, 4}, {4}},
       {KernelKind::RouteBalance, {9, 4}, {36, 36, 4, 1}, {36}},
       {KernelKind::CombineForward, {9, 5, 2, 12}, {60, 18, 18, 45}, {45}},
       {KernelKind::CombineBackward, {9, 5, 2, 12}, {45, 60, 18, 18}, {60, 18}},
