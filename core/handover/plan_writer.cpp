@@ -16,6 +16,7 @@ constexpr std::string_view kOrder[] = {"model",
                                        "lr_scheduler",
                                        "loss_scale",
                                        "parallelism",
+                                       "local_sgd",
                                        "activation_checkpoint",
                                        "checkpoint",
                                        "cluster"};

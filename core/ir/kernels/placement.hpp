@@ -32,6 +32,7 @@ enum class Along : std::uint16_t {
   Piece,          // the whole buffer, of which only the rank's own piece is up to date
   Partial,        // a term of a sum that has not been taken
   Own,            // statistics or indices of its own rows, which are no part of a whole
+  Replica,        // what a replica that trains apart has made of its own, as if it were alone
   // Values from here on have a count in their lower bits: passed() and attended() make them.
   Passed = 0x4000,    // the tokens of the rank that comes so many places before it
   Attended = 0x8000,  // its own tokens, which have met the keys of so many ranks

@@ -50,7 +50,7 @@ void warn_of_divided_blocks(const Scenario& s, std::vector<Warning>& found) {
 
 std::vector<Warning> warnings(const Scenario& s) {
   std::vector<Warning> found;
-  const int ranks = s.strategy.data_parallel_degree();
+  const int ranks = s.strategy.synchronous_ranks();
   const int images = s.microbatch_size();
   if (s.model.has_batch_norm() && ranks > 1 && !s.strategy.sync_batch_norm && images < kFewImages) {
     found.push_back(
