@@ -41,6 +41,11 @@ class RandomLayouts {
                "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
                "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
     sometimes({"training.max_norm=0", "training.mixed_precision_param=bfloat16"});
+    if (replicas > 1) {
+      sometimes({"local_sgd.method=local_sgd local_sgd.sync_steps=3",
+                 "local_sgd.method=diloco local_sgd.sync_steps=4",
+                 "local_sgd.method=diloco local_sgd.sync_steps=2 local_sgd.offload=true"});
+    }
     if (images) {
       sometimes({"sync_batch_norm=true", "optimizer.name=AdamW"});
     } else {
@@ -182,7 +187,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0, orthogonalized = 0;
+      adapted = 0, orthogonalized = 0, apart = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -197,10 +202,12 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     passed_keys += s->strategy.passes_keys() ? 1 : 0;
     adapted += s->model.freezes() ? 1 : 0;
     orthogonalized += s->optimizer.is_muon() ? 1 : 0;
+    apart += s->strategy.trains_apart() ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(adapted >= 50);
   CHECK(orthogonalized >= 40);
+  CHECK(apart >= 20);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -208,7 +215,8 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 }
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
-// divided over stages, keys passed on, an expert is shared, or Muon orthogonalizes matrices
+// divided over stages, keys passed on, an expert is shared, Muon orthogonalizes matrices, or
+// replicas train apart
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
@@ -224,7 +232,8 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
     const StrategySpec& p = s->strategy;
     if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
-        !p.passes_keys() && s->model.shared_expert_hidden == 0 && !s->optimizer.is_muon()) {
+        !p.passes_keys() && s->model.shared_expert_hidden == 0 && !s->optimizer.is_muon() &&
+        !p.trains_apart()) {
       continue;
     }
     ++trained;

@@ -9,8 +9,8 @@ void validate_outer(const LocalSgdSpec& l, Faults& faults) {
   faults.require(l.outer_momentum >= 0 && l.outer_momentum < 1, "local_sgd.outer_momentum",
                  "must be in [0, 1)");
   if (l.outer_nesterov && l.outer_momentum == 0) {
-    faults.add("local_sgd.outer_nesterov",
-               "needs a momentum: with outer_momentum = 0, set outer_nesterov = false");
+    faults.add("local_sgd.outer_momentum",
+               "outer_nesterov needs a momentum: with outer_momentum = 0, set outer_nesterov = false");
   }
 }
 
