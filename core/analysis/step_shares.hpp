@@ -11,8 +11,8 @@ namespace lockstep {
 
 /// Steps count alike, with a share of 1, unless replicas train apart and both steps that bring them
 /// together and steps that do not were traced. These then count as often as they come: of
-/// Program::sync_every steps one brings the replicas together. The shares of all traced steps add up
-/// to their number.
+/// Program::sync_every steps one brings the replicas together. The shares of all traced steps add
+/// up to their number.
 class StepShares {
  public:
   /// `program` may be null: steps then count alike. Linear in the spans.

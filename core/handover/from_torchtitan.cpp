@@ -270,15 +270,18 @@ class TorchtitanReader {
       plan_.set("parallelism.data_parallel_replicate_degree", groups,
                 "fault_tolerance.group_size = " + std::to_string(groups));
     } else {
-      plan_.lose("fault_tolerance.group_size: say how many replicas train apart in "
-                 "parallelism.data_parallel_replicate_degree");
+      plan_.lose(
+          "fault_tolerance.group_size: say how many replicas train apart in "
+          "parallelism.data_parallel_replicate_degree");
     }
     if (replicate > 1) {
-      plan_.lose("parallelism.data_parallel_replicate_degree: replicas train apart, or all sum their "
-                 "gradients in every step");
+      plan_.lose(
+          "parallelism.data_parallel_replicate_degree: replicas train apart, or all sum their "
+          "gradients in every step");
     }
-    for (const char* key : {"fault_tolerance.should_quantize", "fault_tolerance.fragment_sync_delay",
-                            "fault_tolerance.fragment_update_alpha"}) {
+    for (const char* key :
+         {"fault_tolerance.should_quantize", "fault_tolerance.fragment_sync_delay",
+          "fault_tolerance.fragment_update_alpha"}) {
       const Node* const node = find(key);
       const bool set = node != nullptr && (node->is_number() ? node->number != 0 : node->boolean);
       if (!set) continue;

@@ -186,14 +186,16 @@ void say_replicas_apart(const Scenario& s, Config& config, std::vector<std::stri
   config.set("local_sgd.method", quoted(diloco ? "diloco" : "local_sgd"));
   config.set("local_sgd.sync_steps", std::int64_t{l.sync_steps});
   const LocalSgdSpec its;  // torchtitan writes the outer optimizer out
-  leave_unsaid(unsaid,
-               diloco && (l.outer_lr != its.outer_lr || l.outer_momentum != its.outer_momentum ||
-                          l.outer_nesterov != its.outer_nesterov),
-               "local_sgd.outer_lr, outer_momentum, outer_nesterov: its outer optimizer is SGD with "
-               "0.7, 0.9 and Nesterov momentum, in its code");
-  unsaid.push_back("the " + std::to_string(s.strategy.data_parallel_replicate_degree) +
-                   " replicas that train apart: start a torchft_lighthouse, and the launch line once "
-                   "for each, with --fault_tolerance.replica_id 0, 1, …");
+  leave_unsaid(
+      unsaid,
+      diloco && (l.outer_lr != its.outer_lr || l.outer_momentum != its.outer_momentum ||
+                 l.outer_nesterov != its.outer_nesterov),
+      "local_sgd.outer_lr, outer_momentum, outer_nesterov: its outer optimizer is SGD with "
+      "0.7, 0.9 and Nesterov momentum, in its code");
+  unsaid.push_back(
+      "the " + std::to_string(s.strategy.data_parallel_replicate_degree) +
+      " replicas that train apart: start a torchft_lighthouse, and the launch line once "
+      "for each, with --fault_tolerance.replica_id 0, 1, …");
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
-    "param",    "param_full", "grad",      "master", "optimizer", "activation",
-    "boundary", "comm",       "workspace", "input",  "metric",    "param_version", "outer"};
+    "param", "param_full", "grad",  "master", "optimizer",     "activation", "boundary",
+    "comm",  "workspace",  "input", "metric", "param_version", "outer"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "call",   "all_reduce", "all_gather", "reduce_scatter", "broadcast",     "all_to_all",

@@ -379,8 +379,8 @@ struct Program {
   /// update. AdamW's t is step × updates_per_step + update + 1, and the loss of the step is the
   /// mean.
   int updates_per_step = 1;
-  /// If not 0, the ranks along "dp_replicate" are replicas that train apart, each with a loss of its
-  /// own samples (local SGD, DiLoCo). Ops of phase S, which come last in every role, bring them
+  /// If not 0, the ranks along "dp_replicate" are replicas that train apart, each with a loss of
+  /// its own samples (local SGD, DiLoCo). Ops of phase S, which come last in every role, bring them
   /// together: they run in every sync_every-th step alone, that is after steps sync_every - 1,
   /// 2 sync_every - 1, … (0-based). Losses and gradient norms of the step are means over replicas.
   int sync_every = 0;

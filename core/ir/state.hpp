@@ -61,8 +61,8 @@ struct StateHead {
   std::map<std::string, std::string> notes;  // what else belongs to the state, as short texts
 };
 
-/// The loss scale and TrainingState::steps_apart among the notes of a state; what is not there, or 0,
-/// has none.
+/// The loss scale and TrainingState::steps_apart among the notes of a state; what is not there, or
+/// 0, has none.
 std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale, int steps_apart);
 /// The reverse; nullopt if there is none. Error: Parse if it is not what to_string(LossScale)
 /// writes.

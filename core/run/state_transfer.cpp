@@ -135,26 +135,27 @@ std::string replica_prefix(int replica) {
   return replica == 0 ? "" : "replica" + std::to_string(replica) + ".";
 }
 
-/// Checks that a program's replicas can go on with a state. One that is not of as many replicas must
-/// hold one, or equal ones.
+/// Checks that a program's replicas can go on with a state. One that is not of as many replicas
+/// must hold one, or equal ones.
 Result<void> check_replicas(const Program& program, const StateReader* state) {
   if (!holds(state, replica_prefix(1))) return {};
   const int wanted = program.replicas();
   const bool as_many = wanted > 1 && holds(state, replica_prefix(wanted - 1)) &&
                        !holds(state, replica_prefix(wanted));
   const auto& units = program.roles.front().units;
-  const bool begins_outer = !holds(state, kPrefixes[kOuter]) &&
-                            std::any_of(units.begin(), units.end(),
-                                        [](const Unit& unit) { return unit.outer.valid(); });
+  const bool begins_outer =
+      !holds(state, kPrefixes[kOuter]) &&
+      std::any_of(units.begin(), units.end(), [](const Unit& unit) { return unit.outer.valid(); });
   if (as_many && !begins_outer) return {};
   const auto apart = steps_apart_of(state->head());
   if (!apart) return apart.error();
   if (*apart == 0) return {};
-  return invalid("initial state: its replicas have trained apart for " + std::to_string(*apart) +
-                 " steps, so that a run " +
-                 (as_many ? "with an outer optimizer" : "of another number of replicas") +
-                 " cannot take the model of one of them: go on as the state was trained, up to a step "
-                 "that local_sgd.sync_steps divides");
+  return invalid(
+      "initial state: its replicas have trained apart for " + std::to_string(*apart) +
+      " steps, so that a run " +
+      (as_many ? "with an outer optimizer" : "of another number of replicas") +
+      " cannot take the model of one of them: go on as the state was trained, up to a step "
+      "that local_sgd.sync_steps divides");
 }
 
 /// Where bytes belong in the whole state; sent before them from one process to another.

@@ -27,13 +27,10 @@ constexpr auto choices(RotateMethod) {
 
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> names = {
-      "name",       "model",       "lora",
-      "training",   "optimizer",   "lr_scheduler",
-      "loss_scale", "parallelism", "local_sgd",
-      "activation_checkpoint",     "checkpoint",
-      "validation", "cluster",     "framework",
-      "data_loader", "costs",      "what_if",
-      "sweep",      "expect"};
+      "name",         "model",      "lora",        "training",  "optimizer",
+      "lr_scheduler", "loss_scale", "parallelism", "local_sgd", "activation_checkpoint",
+      "checkpoint",   "validation", "cluster",     "framework", "data_loader",
+      "costs",        "what_if",    "sweep",       "expect"};
   return names;
 }
 

@@ -43,12 +43,12 @@ enum class ContextParallelMethod {
   Ring,       // keys and values are passed round, and each rank has those of one other at a time
 };
 
-/// How the replicas of dp_replicate train apart, and are brought together now and then (torchtitan's
-/// semi_sync_method).
+/// How the replicas of dp_replicate train apart, and are brought together now and then
+/// (torchtitan's semi_sync_method).
 enum class SemiSyncMethod {
   None,      // gradients are summed over all replicas in every step
   LocalSgd,  // parameters are averaged (Stich 2019, Lin et al. 2020)
-  DiLoCo,    // an outer optimizer moves them by the mean way of the replicas (Douillard et al. 2023)
+  DiLoCo,  // an outer optimizer moves them by the mean way of the replicas (Douillard et al. 2023)
 };
 
 /// What [local_sgd] says.

@@ -45,9 +45,10 @@ constexpr const char* kLayouts[] = {
 
 }  // namespace
 
-TEST_CASE("between synchronizations nothing crosses replicas, and a synchronization sends 4 bytes of "
-          "every parameter that a rank updates",
-          "[integration]") {
+TEST_CASE(
+    "between synchronizations nothing crosses replicas, and a synchronization sends 4 bytes of "
+    "every parameter that a rank updates",
+    "[integration]") {
   for (const std::string layout : kLayouts) {
     for (const std::string& method : {kDiloco, kLocal}) {
       INFO(layout << method);
@@ -70,15 +71,17 @@ TEST_CASE("between synchronizations nothing crosses replicas, and a synchronizat
   }
 }
 
-TEST_CASE("DiLoCo keeps 8 bytes of every parameter that a rank updates, on the device or the host; "
-          "local SGD none",
-          "[integration]") {
+TEST_CASE(
+    "DiLoCo keeps 8 bytes of every parameter that a rank updates, on the device or the host; "
+    "local SGD none",
+    "[integration]") {
   for (const std::string layout : kLayouts) {
     INFO(layout);
     const auto outer_bytes = [](const Role& role, bool on_host) {
       std::int64_t bytes = 0;
       for (const Buffer& b : role.buffers) {
-        if (b.kind == BufferKind::Outer && b.persistent() && b.on_host == on_host) bytes += b.bytes.v;
+        if (b.kind == BufferKind::Outer && b.persistent() && b.on_host == on_host)
+          bytes += b.bytes.v;
       }
       return bytes;
     };
@@ -98,7 +101,8 @@ TEST_CASE("DiLoCo keeps 8 bytes of every parameter that a rank updates, on the d
   }
 }
 
-TEST_CASE("the step time is the mean over a period, of which one step synchronizes", "[integration]") {
+TEST_CASE("the step time is the mean over a period, of which one step synchronizes",
+          "[integration]") {
   for (const int every : {1, 2, 5, 100}) {
     Scenario s = scenario_of("dp_replicate=2 dp_shard=2 local_sgd.method=diloco");
     s.strategy.local_sgd.sync_steps = every;
@@ -127,9 +131,10 @@ TEST_CASE("the step time is the mean over a period, of which one step synchroniz
   }
 }
 
-TEST_CASE("a run that stops inside a period or after it goes on to the last bit, also in another "
-          "layout of a replica that adds up alike",
-          "[integration]") {
+TEST_CASE(
+    "a run that stops inside a period or after it goes on to the last bit, also in another "
+    "layout of a replica that adds up alike",
+    "[integration]") {
   for (const std::string& method : {kDiloco, kDiloco + " local_sgd.offload=true", kLocal}) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
       const auto part = [&](const std::string& layout, int steps, const TrainingState* from) {

@@ -400,8 +400,7 @@ void run_outer_sgd(const KernelCall& call, Queue& queue) {
                         static_cast<Acc<T>>(scalars[1]),
                         scalars[2] != 0};
     const int64_t n = call.kernel->dims[0];
-    for_width<T>(n, {f.w, f.m.at, f.way.at},
-                 [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+    for_width<T>(n, {f.w, f.m.at, f.way.at}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
   });
 }
 

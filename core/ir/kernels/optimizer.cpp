@@ -116,7 +116,8 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"w", "n", Own, Update}},
        .flops = "4 n",
        .efficiency_as = "adamw"},
-      // t = factor × (from - w), or factor × w without `from`: with factor 1 / replicas, a replica's
+      // t = factor × (from - w), or factor × w without `from`: with factor 1 / replicas, a
+      // replica's
       // term of the mean over replicas of how far they have come, or of their weights
       {.kind = K::ReplicaTerm,
        .name = "replica_term",
@@ -127,7 +128,8 @@ std::vector<KernelRow> rows::optimizers() {
        .flops = "2 n",
        .efficiency_as = "adamw"},
       // The outer step of DiLoCo (Douillard et al. 2023) by the mean way d of the replicas: m =
-      // momentum m + d; w -= lr × (d + momentum m if nesterov is 1, m if it is 0), as torch.optim.SGD
+      // momentum m + d; w -= lr × (d + momentum m if nesterov is 1, m if it is 0), as
+      // torch.optim.SGD
       {.kind = K::OuterSgd,
        .name = "outer_sgd",
        .dims = words("n"),

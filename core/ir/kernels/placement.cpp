@@ -71,8 +71,8 @@ bool has(const std::array<Along, kMaxOperands>& operands, Along along) {
   return std::find(operands.begin(), operands.end(), along) != operands.end();
 }
 
-/// Along the axis of replicas that train apart, everything that a kernel makes of a replica's own is
-/// the replica's own, too. Beside it there may be what is the same everywhere.
+/// Along the axis of replicas that train apart, everything that a kernel makes of a replica's own
+/// is the replica's own, too. Beside it there may be what is the same everywhere.
 bool place_replica(const Kernel& kernel, AxisOperands& o) {
   const auto fits = [](Along a) {
     return a == Along::Nothing || a == Along::Zero || a == Along::Same || a == Along::Replica;

@@ -66,18 +66,27 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 21> rows = {
-        {{Section::Head, &Parser::mesh},          {Section::Head, &Parser::dtype},
-         {Section::Head, &Parser::model},         {Section::Head, &Parser::steps},
-         {Section::Head, &Parser::total_tokens},  {Section::Head, &Parser::seed},
-         {Section::Head, &Parser::learning_rate}, {Section::Head, &Parser::loss_scale},
-         {Section::Head, &Parser::tokens},        {Section::Head, &Parser::updates},
-         {Section::Head, &Parser::synchronization}, {Section::Head, &Parser::flops},
-         {Section::Head, &Parser::latency},       {Section::Head, &Parser::emitted},
-         {Section::Tables, &Parser::samples},     {Section::Tables, &Parser::table},
-         {Section::Tables, &Parser::group},       {Section::Tables, &Parser::names},
-         {Section::Tables, &Parser::parameter},   {Section::Functions, &Parser::function},
-         {Section::Roles, &Parser::role}}};
+    constexpr std::array<Row, 21> rows = {{{Section::Head, &Parser::mesh},
+                                           {Section::Head, &Parser::dtype},
+                                           {Section::Head, &Parser::model},
+                                           {Section::Head, &Parser::steps},
+                                           {Section::Head, &Parser::total_tokens},
+                                           {Section::Head, &Parser::seed},
+                                           {Section::Head, &Parser::learning_rate},
+                                           {Section::Head, &Parser::loss_scale},
+                                           {Section::Head, &Parser::tokens},
+                                           {Section::Head, &Parser::updates},
+                                           {Section::Head, &Parser::synchronization},
+                                           {Section::Head, &Parser::flops},
+                                           {Section::Head, &Parser::latency},
+                                           {Section::Head, &Parser::emitted},
+                                           {Section::Tables, &Parser::samples},
+                                           {Section::Tables, &Parser::table},
+                                           {Section::Tables, &Parser::group},
+                                           {Section::Tables, &Parser::names},
+                                           {Section::Tables, &Parser::parameter},
+                                           {Section::Functions, &Parser::function},
+                                           {Section::Roles, &Parser::role}}};
     if (to_size(keyword) >= rows.size()) {
       return s_.in.fail(start, Scanner::shown(word) + " cannot stand here");
     }

@@ -121,7 +121,8 @@ class RoleCheck {
     if (first == role_.ops.next()) return;
     const auto name = [&](OpId id) { return op_at(program_, role_, id); };
     if (program_.sync_every < 1) {
-      return faults_.add(name(first) + " brings replicas together, but sync_every does not say when");
+      return faults_.add(name(first) +
+                         " brings replicas together, but sync_every does not say when");
     }
     for (OpId id = first; id < role_.ops.next(); ++id.v) {
       const Op& op = role_.op(id);
@@ -130,7 +131,8 @@ class RoleCheck {
                            ", but what synchronizes replicas ends the step");
       }
       if (is_p2p(op.kind) || (is_copy(op.kind) && !op.moves_memory())) {
-        return faults_.add(name(id) + ": replicas are synchronized by calls, collectives and copies");
+        return faults_.add(name(id) +
+                           ": replicas are synchronized by calls, collectives and copies");
       }
     }
   }

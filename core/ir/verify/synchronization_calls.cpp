@@ -1,5 +1,6 @@
-// Follows what brings replicas that train apart together: every replica's term of the mean is of its
-// own weights, is summed over all replicas, and what all replicas take is made of that sum alone.
+// Follows what brings replicas that train apart together: every replica's term of the mean is of
+// its own weights, is summed over all replicas, and what all replicas take is made of that sum
+// alone.
 #include "core/ir/verify/values.hpp"
 
 namespace lockstep::verification {
@@ -21,8 +22,8 @@ bool Values::synchronization_call(RoleRun& run, OpId id) {
 }
 
 /// The role's unit of which a formal holds what is wanted, as a whole shard; null after a fault.
-const Unit* Values::unit_of(RoleRun& run, OpId id, const std::optional<Content>& found, Means wanted,
-                            std::int64_t elements) {
+const Unit* Values::unit_of(RoleRun& run, OpId id, const std::optional<Content>& found,
+                            Means wanted, std::int64_t elements) {
   const std::int32_t named = found ? found->meaning.id : -1;
   const int u = found && found->meaning.what == wanted ? run.units[named] : -1;
   if (u >= 0 && found->origin == 0 && run.role.units[u].shard_elements == elements) {

@@ -508,7 +508,8 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
         const Means wanted = state == unit.outer ? Means::Outer : Means::OuterMomentum;
         if (found && found->meaning.what == wanted && found->meaning.version == 1) continue;
         fault(run, end,
-              "the step ends, but " + text({wanted, false, -1, -1, unit_ids_.at(unit.name), 0, {}}) +
+              "the step ends, but " +
+                  text({wanted, false, -1, -1, unit_ids_.at(unit.name), 0, {}}) +
                   " is not brought up to date");
       }
     }

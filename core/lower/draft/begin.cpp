@@ -51,9 +51,10 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.checkpoint = s.activation_checkpoint;
   program.updates_per_step = s.updates_per_step();
   program.sync_every = strategy.trains_apart() ? strategy.local_sgd.sync_steps : 0;
-  // The loss of an update is the mean over its own tokens, and that of a replica over the replica's.
-  shape.loss_scale = program.updates_per_step * program.replicas() /
-                     static_cast<double>(program.tokens_per_step);
+  // The loss of an update is the mean over its own tokens, and that of a replica over the
+  // replica's.
+  shape.loss_scale =
+      program.updates_per_step * program.replicas() / static_cast<double>(program.tokens_per_step);
   if (s.training.reset_attention_mask) shape.mean_document = s.training.mean_document_length;
   shape.residual_dropout = s.training.residual_dropout;
   shape.embedding_dropout = s.training.embedding_dropout;

@@ -1,7 +1,7 @@
-// synchronize: brings replicas that train apart together, after their update, in every sync_every-th
-// step. With local SGD (Stich 2019) all take the mean of their parameters. With DiLoCo (Douillard et
-// al. 2023) an outer optimizer, SGD with Nesterov momentum, takes the mean way that they have gone
-// since the last synchronization for its gradient, and all take its parameters.
+// synchronize: brings replicas that train apart together, after their update, in every
+// sync_every-th step. With local SGD (Stich 2019) all take the mean of their parameters. With
+// DiLoCo (Douillard et al. 2023) an outer optimizer, SGD with Nesterov momentum, takes the mean way
+// that they have gone since the last synchronization for its gradient, and all take its parameters.
 //
 // Each rank brings together what its optimizer updates: a shard of a unit or all of it, whatever
 // the layout inside a replica. So these ops are the same for all layouts, and come after offload,
@@ -132,13 +132,14 @@ class Synchronization {
     if (from.valid()) {
       const BufferId momentum = fetched(unit.outer_momentum);
       const std::string n = std::to_string(unit.shard_elements);
-      call(u,
-           draft_.function(one_kernel(
-               "outer_sgd." + n,
-               bare_kernel(KernelKind::OuterSgd, type_, {unit.shard_elements},
-                           {what_.outer_lr, what_.outer_momentum, what_.outer_nesterov ? 1.0 : 0.0}),
-               {{"way", type_}}, {{"w", type_}, {"m", type_}})),
-           {term, from, momentum});
+      call(
+          u,
+          draft_.function(one_kernel(
+              "outer_sgd." + n,
+              bare_kernel(KernelKind::OuterSgd, type_, {unit.shard_elements},
+                          {what_.outer_lr, what_.outer_momentum, what_.outer_nesterov ? 1.0 : 0.0}),
+              {{"way", type_}}, {{"w", type_}, {"m", type_}})),
+          {term, from, momentum});
       bring_back(from, unit.outer);
       bring_back(momentum, unit.outer_momentum);
       result = from;

@@ -76,10 +76,11 @@ std::vector<Warning> warnings(const Scenario& s) {
   const LocalSgdSpec& apart = s.strategy.local_sgd;
   if (s.strategy.trains_apart() && apart.sync_steps > 0 &&
       s.training.steps % apart.sync_steps != 0) {
-    found.push_back({"local_sgd.sync_steps",
-                     "the last " + std::to_string(s.training.steps % apart.sync_steps) +
-                         " steps are not synchronized: the weights that a checkpoint gives to others "
-                         "are the first replica's; let sync_steps divide training.steps"});
+    found.push_back(
+        {"local_sgd.sync_steps",
+         "the last " + std::to_string(s.training.steps % apart.sync_steps) +
+             " steps are not synchronized: the weights that a checkpoint gives to others "
+             "are the first replica's; let sync_steps divide training.steps"});
   }
   warn_of_missing_bfloat16(s, found);
   warn_of_divided_blocks(s, found);

@@ -221,8 +221,9 @@ nodes = 4
   CHECK(lost_in(Trainer::Torchtitan, text, {.nodes = 4}) == Lines{});
 }
 
-TEST_CASE("replicas that train apart are torchtitan's groups of torchft, and come back as they were",
-          "[core][handover]") {
+TEST_CASE(
+    "replicas that train apart are torchtitan's groups of torchft, and come back as they were",
+    "[core][handover]") {
   const std::string text = R"([model]
 preset = "llama3-8b"
 [training]
@@ -257,8 +258,9 @@ nodes = 4
     CHECK(mentions(hand_over(trainer, parsed(text))->unsaid, "[local_sgd]"));
   }
   const PlanImport streaming = imported(Trainer::Torchtitan,
-                                        there->text + "fragment_sync_delay = 1\n"
-                                                      "should_quantize = true\n",
+                                        there->text +
+                                            "fragment_sync_delay = 1\n"
+                                            "should_quantize = true\n",
                                         {.nodes = 4});
   CHECK(mentions(streaming.lost, "fragment_sync_delay"));
   CHECK(mentions(streaming.lost, "should_quantize"));

@@ -48,8 +48,9 @@ TEST_CASE("what is the same on all ranks stays the same through every kernel", "
   }
 }
 
-TEST_CASE("what is made of a replica's own is the replica's own, and a term of a mean with 1/n alone",
-          "[core][ir]") {
+TEST_CASE(
+    "what is made of a replica's own is the replica's own, and a term of a mean with 1/n alone",
+    "[core][ir]") {
   for (int i = 0; i < kNumKernelKinds; ++i) {
     const auto kind = static_cast<KernelKind>(i);
     if (kind == KernelKind::Delay || kind == KernelKind::Fill) continue;  // they read nothing

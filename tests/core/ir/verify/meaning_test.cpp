@@ -199,7 +199,8 @@ TEST_CASE("replicas that train apart come together in the ops of phase S alone, 
   const auto first = [](const Program& p) { return to_size(first_synchronization(p.roles[0])); };
   {  // nothing brings them together
     const Program never = without_synchronization(sound);
-    CHECK_THAT(verify(never).front().message, ContainsSubstring("nothing brings the replicas together"));
+    CHECK_THAT(verify(never).front().message,
+               ContainsSubstring("nothing brings the replicas together"));
   }
   {  // a term that is not summed
     Program p = sound;
