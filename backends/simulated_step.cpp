@@ -41,7 +41,12 @@ Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
         const Result<sim::Timeline> timeline =
             sim::simulate_with_loader(*program, cluster, what_if);
         if (!timeline) return timeline.error();
-        return to_seconds(timeline->makespan);
+        if (program->sync_every < 2) return to_seconds(timeline->makespan);
+        const Result<sim::Timeline> apart =
+            sim::simulate_with_loader(without_synchronization(*program), cluster, what_if);
+        if (!apart) return apart.error();
+        const double part = 1.0 / program->sync_every;  // of the steps bring replicas together
+        return part * to_seconds(timeline->makespan) + (1 - part) * to_seconds(apart->makespan);
       });
 }
 
@@ -75,8 +80,10 @@ Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
 Result<Probe> simulated_probe(const Scenario& scenario) {
   Result<Program> program = lower_unverified(scenario);
   if (!program) return program.error();
-  const Result<sim::Timeline> timeline =
-      sim::simulate_with_loader(*program, scenario.cluster, scenario.what_if);
+  // Most steps of replicas that train apart do not bring them together.
+  const bool apart = program->sync_every > 1;
+  const Result<sim::Timeline> timeline = sim::simulate_with_loader(
+      apart ? without_synchronization(*program) : *program, scenario.cluster, scenario.what_if);
   if (!timeline) return timeline.error();
   Probe probe;
   probe.step = to_seconds(timeline->makespan);
@@ -85,10 +92,11 @@ Result<Probe> simulated_probe(const Scenario& scenario) {
     const auto at = std::lower_bound(timeline->ranks.begin(), timeline->ranks.end(), rank);
     const auto& simulated = timeline->times[to_size(at - timeline->ranks.begin())];
     IndexVector<OpId, OpInterval> times;
-    times.reserve(simulated.size());
+    times.reserve(role.ops.size());
     for (const sim::OpTiming& t : simulated) {
       times.push_back({to_seconds(t.active), to_seconds(t.end)});
     }
+    times.resize(role.ops.size(), {probe.step, probe.step});
     probe.times.push_back(std::move(times));
     probe.needed.push_back(device_memory(*program, role, scenario.cluster).figures().needed);
   }

@@ -183,6 +183,11 @@ Rate rate_of(const Report& r) {
 std::string figures_text(Summary summary, const Report& r, const Scenario* scenario) {
   summary.add("step time", time_text(r.step_time),
               rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
+  if (r.apart_step_time.v > 0 && r.sync_step_time.v > 0) {
+    summary.add(
+        "synchronization", time_text(r.sync_step_time),
+        "steps that bring the replicas together; the others take " + time_text(r.apart_step_time));
+  }
   if (r.model_flops_per_step.v > 0) {
     summary.add("MFU", percent_text(r.mfu), flops_text(r.model_flops_per_step) + " per step");
     if (r.hardware_flops_per_step > r.model_flops_per_step) {

@@ -142,6 +142,7 @@ Result<void> CudaDevice::use_graphs() {
   const auto unsupported = [](const std::string& why) {
     return Error{ErrorKind::Unsupported, "CUDA graphs: " + why, std::nullopt};
   };
+  if (program_.sync_every != 0) return unsupported("not every step brings replicas together");
   if (program_.updates_per_step != 1) return unsupported("weights are updated within a step");
   for (const Op& op : role_.ops) {
     if (op.stream == Stream::Host) return unsupported("the host computes in every step (offload)");

@@ -6,6 +6,7 @@
 
 #include "core/analysis/breakdown.hpp"
 #include "core/analysis/critical_path.hpp"
+#include "core/analysis/step_shares.hpp"
 #include "core/analysis/stragglers.hpp"
 #include "core/base/thread_team.hpp"
 
@@ -17,7 +18,8 @@ class Adder {
   explicit Adder(std::size_t world) { causes_.ranks.resize(world); }
 
   /// Without `list`, the bubbles that it leaves in `step` have none.
-  void add(StepAnalysis& step, bool list) {
+  void add(StepAnalysis& step, bool list, double share) {
+    share_ = share;
     Breakdown breakdown;
     Stragglers stragglers;
     PathSummary path;
@@ -33,9 +35,9 @@ class Adder {
     add_bubbles(step.bubbles);
     add_stragglers(stragglers);
     for (const auto& [kind, share] : path.by_kind) {
-      causes_.critical_path[kind] += to_seconds(share.time);
+      causes_.critical_path[kind] += seconds(share.time);
     }
-    causes_.critical_path_crossings += static_cast<double>(path.crossings);
+    causes_.critical_path_crossings += share_ * static_cast<double>(path.crossings);
   }
 
   Causes mean(std::size_t steps) {
@@ -58,25 +60,26 @@ class Adder {
   }
 
  private:
+  Seconds seconds(SimTime time) const { return share_ * to_seconds(time); }
   void add_breakdown(const Breakdown& breakdown) {
     for (std::size_t r = 0; r < breakdown.ranks.size(); ++r) {
       const RankBreakdown& from = breakdown.ranks[r];
       RankCauses& to = causes_.ranks[r];
-      to.computation += to_seconds(from.computation);
-      to.overlapping += to_seconds(from.overlapping);
-      to.communication += to_seconds(from.communication);
-      to.waiting += to_seconds(from.waiting);
-      to.other += to_seconds(from.other);
+      to.computation += seconds(from.computation);
+      to.overlapping += seconds(from.overlapping);
+      to.communication += seconds(from.communication);
+      to.waiting += seconds(from.waiting);
+      to.other += seconds(from.other);
     }
     for (const auto& [kind, time] : breakdown.exposed_by_kind) {
-      causes_.exposed_comm[kind] += to_seconds(time);
+      causes_.exposed_comm[kind] += seconds(time);
     }
   }
   void add_bubbles(const Bubbles& bubbles) {
     for (std::size_t c = 0; c < bubbles.total.size(); ++c) {
-      causes_.bubbles[c] += to_seconds(bubbles.total[c]);
+      causes_.bubbles[c] += seconds(bubbles.total[c]);
       for (std::size_t r = 0; r < bubbles.by_rank.size(); ++r) {
-        causes_.ranks[r].bubbles[c] += to_seconds(bubbles.by_rank[r][c]);
+        causes_.ranks[r].bubbles[c] += seconds(bubbles.by_rank[r][c]);
       }
     }
   }
@@ -84,23 +87,25 @@ class Adder {
     for (std::size_t r = 0; r < stragglers.ranks.size(); ++r) {
       const RankArrivals& from = stragglers.ranks[r];
       RankCauses& to = causes_.ranks[r];
-      to.last_arrivals += static_cast<double>(from.last);
-      to.caused_wait += to_seconds(from.caused);
-      to.own_wait += to_seconds(from.waited);
+      to.last_arrivals += share_ * static_cast<double>(from.last);
+      to.caused_wait += seconds(from.caused);
+      to.own_wait += seconds(from.waited);
     }
   }
 
-  Causes causes_;  // sums over steps, and over ranks too where the result is a mean over ranks
+  double share_ = 1;  // of the step that is added
+  Causes causes_;     // sums over steps, and over ranks too where the result is a mean over ranks
 };
 
 }  // namespace
 
 Causes find_causes(const Trace& trace, const Program* program, std::vector<StepAnalysis>* kept) {
   const StepIntervals intervals(trace);
+  const StepShares shares(trace, program);
   Adder adder(trace.same_as.size());
   for (const StepIntervals::Step& step : intervals.steps()) {
     StepAnalysis found{step.first, StepGraph(trace, step.number, program, intervals), {}, {}};
-    adder.add(found, kept != nullptr);
+    adder.add(found, kept != nullptr, shares.of(step.number));
     if (kept != nullptr) kept->push_back(std::move(found));
   }
   return adder.mean(program != nullptr ? intervals.steps().size() : intervals.counted());

@@ -8,6 +8,7 @@
 
 #include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
+#include "core/analysis/step_shares.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/cost/kernel_time.hpp"
@@ -31,15 +32,16 @@ Bytes bytes_sent(const Program& program, const Role& role) {
   for (const Group& group : program.groups) {
     size_of_group.push_back(group_size(program.mesh, group));
   }
-  Bytes total;
+  Bytes total, synchronization;
   for (const Op& op : role.ops) {
+    Bytes& sum = op.phase == Phase::S ? synchronization : total;
     if (op.kind == OpKind::Send) {
-      total += payload_bytes(program, role, op);
+      sum += payload_bytes(program, role, op);
     } else if (is_collective(op.kind)) {
-      total += ring_bytes(op.kind, payload_bytes(program, role, op), size_of_group[op.group()]);
+      sum += ring_bytes(op.kind, payload_bytes(program, role, op), size_of_group[op.group()]);
     }
   }
-  return total;
+  return total + Bytes{synchronization.v / std::max(program.sync_every, 1)};
 }
 
 /// The stages that all pipeline ranks share, because they divide the vocabulary.
@@ -163,6 +165,15 @@ struct RankTimes {
     stage_span += o.stage_span;
     return *this;
   }
+  /// The times, multiplied by the share of their step.
+  RankTimes times(double share) const {
+    if (share == 1) return *this;
+    const auto scaled = [&](SimTime t) {
+      return SimTime{std::llround(share * static_cast<double>(t.count()))};
+    };
+    return {scaled(makespan), scaled(compute), scaled(exposed_comm), scaled(idle),
+            scaled(stage_span)};
+  }
 };
 
 class Analyzer {
@@ -171,7 +182,8 @@ class Analyzer {
       : trace_(trace),
         program_(program),
         cluster_(cluster),
-        kind_of_name_(trace.names.size(), nullptr) {
+        kind_of_name_(trace.names.size(), nullptr),
+        shares_(trace, &program) {
     const std::vector<bool> shared = shared_stages(program_);
     for (const Role& role : program_.roles) {
       facts_.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
@@ -210,7 +222,10 @@ class Analyzer {
       }
     }
     Seconds total;
-    for (const auto& [step, window] : windows_) total += to_seconds(window.length());
+    for (const auto& [step, window] : windows_) {
+      total += shares_.of(step) * to_seconds(window.length());
+    }
+    measure_kinds_of_steps();
     std::size_t count = windows_.size();
     if (windows_.empty()) {
       for (const StepResult& step : trace_.steps) total += step.time;
@@ -228,6 +243,20 @@ class Analyzer {
     if (peak > 0) report_.hfu = report_.hardware_flops_per_step.v / peak;
     if (report_.tokens_per_s > 0) {
       report_.dollars_per_billion_tokens = dollars_per_second() / report_.tokens_per_s * 1e9;
+    }
+  }
+
+  void measure_kinds_of_steps() {
+    if (program_.sync_every == 0) return;
+    std::array<int, 2> counts{};
+    const std::array<Seconds*, 2> times = {&report_.apart_step_time, &report_.sync_step_time};
+    for (const auto& [step, window] : windows_) {
+      const std::size_t which = shares_.synchronizes(step) ? 1 : 0;
+      ++counts[which];
+      *times[which] += to_seconds(window.length());
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) *times[i] = (1.0 / counts[i]) * *times[i];
     }
   }
 
@@ -278,8 +307,8 @@ class Analyzer {
       KindTime*& known = kind_of_name_[role.ops[s->op].kind];
       if (known == nullptr) known = &report_.kinds[trace_.names[role.ops[s->op].kind]];
       KindTime& kind = *known;
-      kind.time += ranks * to_seconds(s->end - s->active);
-      kind.waiting += ranks * to_seconds(s->active - s->begin);
+      kind.time += shares_.of(s->step) * ranks * to_seconds(s->end - s->active);
+      kind.waiting += shares_.of(s->step) * ranks * to_seconds(s->active - s->begin);
       kind.count += ranks;
     }
   }
@@ -292,7 +321,7 @@ class Analyzer {
       const auto end = std::find_if(begin, trace_.spans.cend(), [&](const Span& s) {
         return s.rank != begin->rank || s.step != begin->step;
       });
-      times[begin->rank] += measure(begin, end);
+      times[begin->rank] += measure(begin, end).times(shares_.of(begin->step));
       add_kinds(begin, end, stands_for[begin->rank]);
       begin = end;
     }
@@ -303,7 +332,7 @@ class Analyzer {
     for (auto& [name, kind] : report_.kinds) {
       kind.time = (1.0 / static_cast<double>(steps)) * kind.time;
       kind.waiting = (1.0 / static_cast<double>(steps)) * kind.waiting;
-      kind.count /= steps;
+      kind.count = ceil_div(kind.count, steps);
     }
     SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
     for (Rank rank = 0; rank < report_.world_size; ++rank) {
@@ -339,6 +368,7 @@ class Analyzer {
   Report report_;
   IndexVector<std::int32_t, KindTime*> kind_of_name_;  // in Report::kinds; null: not met so far
   std::map<std::int32_t, Window> windows_;             // by traced step
+  StepShares shares_;
 };
 
 }  // namespace

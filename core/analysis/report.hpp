@@ -51,7 +51,11 @@ struct ValidationLoss {
 struct Report {
   std::string backend, program_hash, model, cluster;
   int world_size = 1;
-  Seconds step_time;        // last span end - first span begin
+  Seconds step_time;  // last span end - first span begin
+  /// Of replicas that train apart (Program::sync_every), the time of a step that does not bring
+  /// them together, and of one that does; 0 if no such step was traced. If both were, all other
+  /// figures are means over a period, in which one step of sync_every does.
+  Seconds apart_step_time, sync_step_time;
   double tokens_per_s = 0;  // text models; of all ranks together
   double images_per_s = 0;  // vision models
   Seconds time_to_train;    // Training::tokens / tokens_per_s; 0: not known

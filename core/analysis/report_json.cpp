@@ -177,6 +177,8 @@ std::string report_json(const Report& r) {
   j["model"] = r.model;
   j["cluster"] = r.cluster;
   j["step_time_s"] = r.step_time.v;
+  if (r.apart_step_time.v > 0) j["apart_step_time_s"] = r.apart_step_time.v;
+  if (r.sync_step_time.v > 0) j["sync_step_time_s"] = r.sync_step_time.v;
   j["tokens_per_s"] = r.tokens_per_s;
   j["images_per_s"] = r.images_per_s;
   j["time_to_train_s"] = r.time_to_train.v;

@@ -24,6 +24,8 @@ char letter_of(std::uint8_t phase) {
       return 'R';
     case Phase::O:
       return 'O';
+    case Phase::S:
+      return 'S';
     case Phase::None:
       return '+';
   }

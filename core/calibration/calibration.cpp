@@ -80,6 +80,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Momentum, {12 * width * width}, {0.95, 1}},
       {K::Normalize, {12 * width * width}, {1e-7}},
       {K::Muon, {12 * width * width}, {1, 0.1}},
+      {K::ReplicaTerm, {12 * width * width}, {0.5}},
+      {K::OuterSgd, {12 * width * width}, {0.7, 0.9, 1}},
       {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
   };
 }

@@ -4,11 +4,25 @@
 
 namespace lockstep::checkpoint {
 
+namespace {
+
+/// The length of "replica<i>." at the beginning of a name; 0 if it does not begin so.
+std::size_t length_of_replica(std::string_view name) {
+  constexpr std::string_view kReplica = "replica";
+  const std::size_t dot = name.find('.');
+  if (!name.starts_with(kReplica) || dot == std::string_view::npos) return 0;
+  return parse_count(name.substr(kReplica.size(), dot - kReplica.size())) ? dot + 1 : 0;
+}
+
+}  // namespace
+
 std::string_view parameter_of(std::string_view name) {
-  for (std::string_view prefix : {"adam_m.", "adam_v."}) {
+  const std::size_t replica = length_of_replica(name);
+  name.remove_prefix(replica);
+  for (std::string_view prefix : {"adam_m.", "adam_v.", "outer.", "outer_momentum."}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
-  return {};
+  return replica > 0 ? name : std::string_view{};
 }
 
 const char* file_of(std::string_view tensor) {

@@ -244,13 +244,51 @@ class TorchtitanReader {
       plan_.lose("parallelism.enable_async_tensor_parallel: [framework] overlaps_products = true");
     }
     read_pipeline(pp);
-    const std::int64_t others = product_of({replicate, tp, cp, pp});
+    const std::int64_t groups = read_replicas_apart(replicate);
+    const std::int64_t others = product_of({replicate, groups, tp, cp, pp});
     if (shard == -1 && options_.nodes == 0) {
       plan_.assume(
           "as many GPUs as the other degrees fill nodes, and the rest for sharding "
           "(--nodes)");
     }
     plan_.take_cluster(options_, product_of({others, shard}), 0);
+  }
+
+  /// Groups of torchft that train apart. Returns their number, or 1.
+  std::int64_t read_replicas_apart(std::int64_t replicate) {
+    const std::string method = word("fault_tolerance.semi_sync_method", "");
+    const std::int64_t steps = whole("fault_tolerance.sync_steps", 5);
+    const std::int64_t groups = whole("fault_tolerance.group_size", 0);
+    if (!flag("fault_tolerance.enable")) return 1;
+    if (method.empty()) {
+      plan_.lose("fault_tolerance.enable: replicas do not come and go");
+      return 1;
+    }
+    plan_.text("local_sgd.method", method, "fault_tolerance.semi_sync_method = " + quote(method));
+    plan_.set("local_sgd.sync_steps", steps,
+              "fault_tolerance.sync_steps = " + std::to_string(steps));
+    if (groups > 0) {
+      plan_.set("parallelism.data_parallel_replicate_degree", groups,
+                "fault_tolerance.group_size = " + std::to_string(groups));
+    } else {
+      plan_.lose(
+          "fault_tolerance.group_size: say how many replicas train apart in "
+          "parallelism.data_parallel_replicate_degree");
+    }
+    if (replicate > 1) {
+      plan_.lose(
+          "parallelism.data_parallel_replicate_degree: replicas train apart, or all sum their "
+          "gradients in every step");
+    }
+    for (const char* key :
+         {"fault_tolerance.should_quantize", "fault_tolerance.fragment_sync_delay",
+          "fault_tolerance.fragment_update_alpha"}) {
+      const Node* const node = find(key);
+      const bool set = node != nullptr && (node->is_number() ? node->number != 0 : node->boolean);
+      if (!set) continue;
+      plan_.lose(std::string(key) + ": replicas synchronize all parameters at once, in float32");
+    }
+    return std::max<std::int64_t>(groups, 1);
   }
 
   void read_pipeline(std::int64_t pp) {
@@ -338,8 +376,6 @@ class TorchtitanReader {
     if (flag("compile.enable")) {
       plan_.lose("compile.enable: kernels that are fused are a framework's way here ([framework])");
     }
-    if (flag("fault_tolerance.enable"))
-      plan_.lose("fault_tolerance.enable: replicas do not come and go");
     const Node* converters = find("model.converters");
     if (converters != nullptr && !converters->children.empty()) {
       const std::string named = to_text(*converters);

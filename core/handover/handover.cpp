@@ -77,8 +77,12 @@ Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
   if (trainer == "torchtitan") {
     hand_to_torchtitan(scenario, h);
   } else if (trainer == "megatron") {
+    leave_unsaid(h.unsaid, scenario.strategy.trains_apart(),
+                 "[local_sgd]: it sums gradients over all replicas in every step");
     hand_to_megatron(scenario, h);
   } else {
+    leave_unsaid(h.unsaid, scenario.strategy.trains_apart(),
+                 "[local_sgd]: it sums gradients over all replicas in every step");
     hand_to_deepspeed(scenario, h);
   }
   return h;

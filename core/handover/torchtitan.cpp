@@ -36,6 +36,7 @@ class Config {
   std::string text() const {
     std::string text;
     for (const auto& [name, lines] : sections_) {
+      if (name == "fault_tolerance" && lines.empty()) continue;
       text += (text.empty() ? "[" : "\n[") + name + "]\n" + lines;
     }
     return text;
@@ -106,7 +107,8 @@ std::string modules_of_stages(const std::vector<int>& blocks) {
 void say_parallelism(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {
   const StrategySpec& p = s.strategy;
   const bool shards = p.zero_stage >= 2 && p.data_parallel_shard_degree > 1;
-  const int replicas = shards ? p.data_parallel_replicate_degree : p.data_parallel_degree();
+  // Replicas that train apart are jobs of their own.
+  const int replicas = shards ? p.synchronous_replicas() : p.synchronous_ranks();
   config.set("parallelism.data_parallel_replicate_degree", std::int64_t{replicas});
   config.set("parallelism.data_parallel_shard_degree",
              std::int64_t{shards ? p.data_parallel_shard_degree : 1});
@@ -173,6 +175,29 @@ void say_parallelism(const Scenario& s, Config& config, std::vector<std::string>
   config.set("parallelism.expert_parallel_degree", std::int64_t{p.expert_parallel_degree});
 }
 
+/// Replicas that train apart are groups of torchft, each a job of its own.
+void say_replicas_apart(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {
+  const LocalSgdSpec& l = s.strategy.local_sgd;
+  if (!s.strategy.trains_apart()) return;
+  const bool diloco = l.method == SemiSyncMethod::DiLoCo;
+  config.own("fault_tolerance.enable", "true");
+  config.own("fault_tolerance.group_size",
+             std::to_string(s.strategy.data_parallel_replicate_degree));
+  config.set("local_sgd.method", quoted(diloco ? "diloco" : "local_sgd"));
+  config.set("local_sgd.sync_steps", std::int64_t{l.sync_steps});
+  const LocalSgdSpec its;  // torchtitan writes the outer optimizer out
+  leave_unsaid(
+      unsaid,
+      diloco && (l.outer_lr != its.outer_lr || l.outer_momentum != its.outer_momentum ||
+                 l.outer_nesterov != its.outer_nesterov),
+      "local_sgd.outer_lr, outer_momentum, outer_nesterov: its outer optimizer is SGD with "
+      "0.7, 0.9 and Nesterov momentum, in its code");
+  unsaid.push_back(
+      "the " + std::to_string(s.strategy.data_parallel_replicate_degree) +
+      " replicas that train apart: start a torchft_lighthouse, and the launch line once "
+      "for each, with --fault_tolerance.replica_id 0, 1, …");
+}
+
 }  // namespace
 
 void hand_to_torchtitan(const Scenario& s, Handover& h) {
@@ -180,7 +205,7 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
 
   std::vector<std::string> sections = {
       "model",       "optimizer",  "lr_scheduler",         "training",
-      "parallelism", "checkpoint", "activation_checkpoint"};
+      "parallelism", "checkpoint", "activation_checkpoint", "fault_tolerance"};
   // torchao's MXFP8 has E4M3 alone, and scales of tensors have E5M2 for gradients.
   const bool mx = t.fp8 == Fp8Format::E4M3 && t.fp8_recipe == Fp8Scaling::Mxfp8;
   const bool tensors = t.fp8 == Fp8Format::Hybrid && t.fp8_recipe == Fp8Scaling::Tensorwise;
@@ -272,8 +297,11 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                "activation_checkpoint.recomputed_layers_per_stage: all its stages recompute alike");
 
   say_parallelism(s, config, h.unsaid);
+  say_replicas_apart(s, config, h.unsaid);
   h.text = "# torchtitan 0.2, from the scenario \"" + s.name + "\"\n" + config.text();
-  h.launch = torchrun(s) + " -m torchtitan.train --job.config_file FILE";
+  Scenario job = s;
+  if (s.strategy.trains_apart()) job.strategy.data_parallel_replicate_degree = 1;
+  h.launch = torchrun(job) + " -m torchtitan.train --job.config_file FILE";
 }
 
 }  // namespace lockstep

@@ -9,8 +9,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
-    "param",    "param_full", "grad",      "master", "optimizer", "activation",
-    "boundary", "comm",       "workspace", "input",  "metric",    "param_version"};
+    "param", "param_full", "grad",  "master", "optimizer",     "activation", "boundary",
+    "comm",  "workspace",  "input", "metric", "param_version", "outer"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
     "call",      "all_reduce", "all_gather",      "reduce_scatter",
@@ -179,6 +179,23 @@ Rank first_member(const Mesh& mesh, const Group& group, Rank rank) {
     rank = mesh.with_coordinate(rank, dim, first);
   }
   return rank;
+}
+
+int Program::replica_dim() const {
+  const int dim = sync_every > 0 ? mesh.index_of("dp_replicate") : -1;
+  return dim >= 0 && mesh.dims[dim].size > 1 ? dim : -1;
+}
+
+OpId first_synchronization(const Role& role) {
+  const auto at = std::find_if(role.ops.begin(), role.ops.end(),
+                               [](const Op& op) { return op.phase == Phase::S; });
+  return {static_cast<std::int32_t>(at - role.ops.begin())};
+}
+
+Program without_synchronization(const Program& program) {
+  Program inner = program;
+  for (Role& role : inner.roles) role.ops.resize(to_size(first_synchronization(role)));
+  return inner;
 }
 
 Work work(const Function& function) {

@@ -1,6 +1,7 @@
 // Program: what every rank of one training step does, lowered once and run by every backend.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -103,8 +104,9 @@ enum class BufferKind : std::uint8_t {
   Input,         // tokens and targets
   Metric,        // loss and norm
   ParamVersion,  // parameters as they were before an update, for microbatches in flight
+  Outer,         // states of the outer optimizer, which replicas that train apart share
 };
-inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::ParamVersion) + 1;
+inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::Outer) + 1;
 std::string_view to_string(BufferKind kind);
 
 /// A buffer, or a view, which is a byte range of its parent. Views have no lifetime of their own. A
@@ -323,6 +325,9 @@ struct Unit {
   BufferId param;           // with whole_param, shard_elements × the group's size
   BufferId master;          // if valid, the optimizer updates it, and `param` is rounded from it
   BufferId adam_m, adam_v;  // SGD has its momentum in adam_m, and no adam_v
+  /// Of replicas that train apart (Program::sync_every), what the outer optimizer keeps: the
+  /// parameters after the last synchronization, which all replicas took, and the momentum.
+  BufferId outer, outer_momentum;
   /// If not 0, the moments are quantized states (core/base/quantized_state.hpp) of blocks of so
   /// many elements, which do not go beyond a shard.
   std::int64_t state_block = 0;
@@ -334,6 +339,10 @@ struct Unit {
   bool frozen = false;     // its parameters are only read: it has neither gradients nor states
   /// The buffer that the optimizer updates.
   BufferId updated() const { return master.valid() ? master : param; }
+  /// All persistent buffers of the unit; invalid ones are those that it does not have.
+  std::array<BufferId, 6> persistent() const {
+    return {param, master, adam_m, adam_v, outer, outer_momentum};
+  }
   bool operator==(const Unit&) const = default;
 };
 
@@ -380,6 +389,11 @@ struct Program {
   /// update. AdamW's t is step × updates_per_step + update + 1, and the loss of the step is the
   /// mean.
   int updates_per_step = 1;
+  /// If not 0, the ranks along "dp_replicate" are replicas that train apart, each with a loss of
+  /// its own samples (local SGD, DiLoCo). Ops of phase S, which come last in every role, bring them
+  /// together: they run in every sync_every-th step alone, that is after steps sync_every - 1,
+  /// 2 sync_every - 1, … (0-based). Losses and gradient norms of the step are means over replicas.
+  int sync_every = 0;
   Flops model_flops_per_step;  // of all ranks, without recompute; the numerator of MFU
   DType dtype = DType::F32;
   std::uint64_t emitted = 0;  // model_fingerprint() when the library made it; 0: the user's own
@@ -387,8 +401,19 @@ struct Program {
   const Role& role_of(Rank rank) const { return roles[role_of_rank[rank]]; }
   const Function& function(FunctionId id) const { return functions[id]; }
   const Group& group(GroupId id) const { return groups[id]; }
+  /// The mesh dimension of replicas that train apart; -1 if there are none, or one alone.
+  int replica_dim() const;
+  /// How many they are; 1 if there are none.
+  int replicas() const { return replica_dim() < 0 ? 1 : mesh.dims[replica_dim()].size; }
+  /// Whether a step (0-based) ends with the ops of phase S.
+  bool synchronizes(int step) const { return sync_every > 0 && (step + 1) % sync_every == 0; }
   bool operator==(const Program&) const = default;
 };
+
+/// The first op of phase S; past the last op if there is none.
+OpId first_synchronization(const Role& role);
+/// The program of a step that does not synchronize replicas: the ops of phase S are left out.
+Program without_synchronization(const Program& program);
 
 /// A hash of the parameters, of where they lie in their units, and of what ranks read; never 0.
 std::uint64_t model_fingerprint(const Program& program);

@@ -1,15 +1,33 @@
 #include "core/ir/state.hpp"
 
+#include <charconv>
+
 namespace lockstep {
 namespace {
 
 constexpr const char* kLossScale = "loss_scale";
+constexpr const char* kStepsApart = "steps_apart";
 
 }  // namespace
 
-std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale) {
-  if (!scale) return {};
-  return {{kLossScale, to_string(*scale)}};
+std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale,
+                                            int steps_apart) {
+  std::map<std::string, std::string> notes;
+  if (scale) notes[kLossScale] = to_string(*scale);
+  if (steps_apart > 0) notes[kStepsApart] = std::to_string(steps_apart);
+  return notes;
+}
+
+Result<int> steps_apart_of(const StateHead& head) {
+  const auto note = head.notes.find(kStepsApart);
+  if (note == head.notes.end()) return 0;
+  const std::string& text = note->second;
+  int count = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (fault == std::errc() && end == text.data() + text.size() && count >= 0) return count;
+  return Error{ErrorKind::Parse,
+               "the checkpoint's steps_apart \"" + text + "\" is not a count of steps",
+               std::nullopt};
 }
 
 Result<std::optional<LossScale>> loss_scale_of(const StateHead& head) {

@@ -39,13 +39,16 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
-/// The keys of `tensors` are "<parameter>", "adam_m.<parameter>" and "adam_v.<parameter>".
+/// The keys of `tensors` are "<parameter>", "adam_m.<parameter>" and "adam_v.<parameter>". Of
+/// replicas that train apart, these are the first one's, and those of replica i have "replica<i>."
+/// before them; "outer.<parameter>" and "outer_momentum.<parameter>" are all replicas'.
 struct TrainingState {
   int step = 0;  // steps done, those included that a loss scale skipped
   /// Samples of the data that were read; unknown: those of `step` steps of the program that goes
   /// on.
   std::optional<std::int64_t> samples;
   std::optional<LossScale> loss_scale = std::nullopt;  // of the next step, if losses are scaled
+  int steps_apart = 0;  // steps since replicas that train apart were last brought together
   std::map<std::string, Tensor> tensors;
   bool operator==(const TrainingState&) const = default;
 };
@@ -58,11 +61,15 @@ struct StateHead {
   std::map<std::string, std::string> notes;  // what else belongs to the state, as short texts
 };
 
-/// The loss scale among the notes of a state.
-std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale);
+/// The loss scale and TrainingState::steps_apart among the notes of a state; what is not there, or
+/// 0, has none.
+std::map<std::string, std::string> notes_of(const std::optional<LossScale>& scale, int steps_apart);
 /// The reverse; nullopt if there is none. Error: Parse if it is not what to_string(LossScale)
 /// writes.
 Result<std::optional<LossScale>> loss_scale_of(const StateHead& head);
+
+/// TrainingState::steps_apart; 0 if no note gives it. Error: Parse if it is no count.
+Result<int> steps_apart_of(const StateHead& head);
 
 /// A state whose values are read in pieces. Thread-safe.
 class StateReader {
@@ -84,7 +91,7 @@ class HeldState final : public StateReader {
   explicit HeldState(const TrainingState& state) : state_(state) {
     head_.step = state.step;
     head_.samples = state.samples;
-    head_.notes = notes_of(state.loss_scale);
+    head_.notes = notes_of(state.loss_scale, state.steps_apart);
     for (const auto& [name, tensor] : state.tensors) {
       head_.tensors[name] = {tensor.dtype, tensor.shape};
     }

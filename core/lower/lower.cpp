@@ -17,6 +17,12 @@ Error broken(std::string_view pass, const Error& fault) {
   return error;
 }
 
+bool synchronized(const Draft& draft) {
+  return std::any_of(draft.roles.begin(), draft.roles.end(), [](const DraftRole& out) {
+    return first_synchronization(out.role) < out.role.ops.next();
+  });
+}
+
 /// Verifies the program as it would be if the later passes were left out, except those that order
 /// streams and plan memory.
 Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
@@ -27,6 +33,9 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
       for (Unit& unit : out.role.units) unit.master = unit.adam_m = unit.adam_v = {};
     }
   }
+  // Without it, the weights of replicas that train apart would never be equal again.
+  const bool apart = draft.scenario.strategy.trains_apart();
+  if (apart && pass.verifiable == Verifiable::Whole && !synchronized(draft)) synchronize(whole);
   stream(whole.program, whole.roles);
   memory(whole.roles, whole.scenario.strategy);
   const std::vector<Error> faults = verify(whole.finished());

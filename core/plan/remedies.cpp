@@ -85,6 +85,7 @@ Change share_states(int stage) {
   return [stage](Scenario& s) -> std::vector<std::string> {
     StrategySpec& p = s.strategy;
     const int ranks = p.data_parallel_degree();
+    if (p.trains_apart()) return {};  // the replicas stay as many
     if (ranks == 1 || (p.data_parallel_shard_degree == ranks && p.zero_stage >= stage)) return {};
     p.data_parallel_replicate_degree = 1;
     p.data_parallel_shard_degree = ranks;

@@ -222,6 +222,10 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
   };
   for (const RankDegrees& d : divide_ranks(ranks_to_divide(base), degree_limits(base))) {
     if (batch % d.data != 0) continue;
+    // How many replicas train apart decides what is trained, and so is no choice.
+    const bool apart = base.strategy.trains_apart();
+    const int replicas = apart ? base.strategy.data_parallel_replicate_degree : 1;
+    if (d.data % replicas != 0) continue;
     for (const auto& [schedule, chunks] :
          pipelines(d.pipeline, layers, base, constraints.keep_schedule)) {
       LayoutPoint point;
@@ -230,7 +234,9 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
       point.pipeline = d.pipeline;
       point.schedule = schedule;
       point.chunks = chunks;
-      for (LayoutPoint p : shared_states(point, d.data, node, most_gathered)) {
+      for (LayoutPoint p : shared_states(point, d.data / replicas, node, most_gathered)) {
+        if (apart && p.replicate > 1) continue;
+        if (apart) p.replicate = replicas;
         const int parts = p.zero == 0 ? 1 : p.shard;
         for (const int expert : divisors(parts, std::max(1, experts))) {
           if (experts > 0 && experts % expert != 0) continue;

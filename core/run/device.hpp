@@ -22,6 +22,7 @@ struct StepContext {
   int skipped = 0;         // steps before this one that a loss scale skipped: they updated nothing
   double loss_scale = 1;   // of this step, what HostData::LossScale brings
   int layer = -1;          // of the op (see context_of), for dropout
+  bool synchronizes = false;  // whether the step ends with the ops of phase S
   int global_step() const { return step + skipped; }
 };
 

@@ -145,6 +145,7 @@ class Execution {
     if (!kept) return kept;
     StepContext context = context_of(step_);
     context.lr = 0;
+    context.synchronizes = false;
     double sum = 0;
     for (int k = 0; k < validation.steps; ++k) {
       const std::int64_t first = k * program_.input.samples.per_step;
@@ -152,7 +153,7 @@ class Execution {
       if (!ranks) return ranks.error();
       const auto metrics = gather_metrics(*ranks);
       if (!metrics) return metrics.error();
-      sum += first_of(*metrics, 0) / program_.updates_per_step;
+      sum += mean_of(*metrics, 0) / program_.updates_per_step;
       auto back = on_all_ranks([&](std::size_t i) { return runners_[i].restore(); });
       if (!back) return back;
     }
@@ -233,6 +234,7 @@ class Execution {
     auto state = gather_state(program_, ports_, process_, step_, sample_);
     if (!state) return state.error();
     state->loss_scale = scale_;
+    state->steps_apart = steps_apart();
     result_.state = std::move(*state);
     return {};
   }
@@ -269,9 +271,12 @@ class Execution {
     return saved;
   }
 
+  /// How many steps the replicas have trained apart since they were last brought together.
+  int steps_apart() const { return program_.replicas() > 1 ? step_ % program_.sync_every : 0; }
+
   Result<void> save() {
     last_asked_ = step_;
-    auto notes = notes_of(scale_);
+    auto notes = notes_of(scale_, steps_apart());
     spikes_.add_notes(notes);
     return saver_->save(step_, sample_, notes);
   }
@@ -354,6 +359,7 @@ class Execution {
   StepContext context_of(int step) const {
     const Training& training = program_.training;
     StepContext context{step, training.learning_rate.at(step), false, training.seed};
+    context.synchronizes = program_.synchronizes(step);
     if (scale_) {
       context.skipped = scale_->skipped_steps;
       context.step -= context.skipped;
@@ -387,8 +393,8 @@ class Execution {
     const auto metrics = gather_metrics(*ranks);
     if (!metrics) return metrics.error();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    StepResult result{step, first_of(*metrics, 0) / program_.updates_per_step,
-                      first_of(*metrics, 1), context.lr, Seconds{time.count()}};
+    StepResult result{step, mean_of(*metrics, 0) / program_.updates_per_step, mean_of(*metrics, 1),
+                      context.lr, Seconds{time.count()}};
     if (scale_) adapt_scale(result);
     result_.trace.steps.push_back(result);
     count_waits(result.time, *metrics);
@@ -433,11 +439,20 @@ class Execution {
     }
     return all_gather_values(process_, own);
   }
-  static double first_of(const std::vector<Metrics>& ranks, std::size_t which) {
-    for (const auto& rank : ranks) {
-      if (rank[which].present) return rank[which].value;
+  /// The mean over the replicas that train apart of what the first rank of each has; most programs
+  /// have one replica in this sense.
+  double mean_of(const std::vector<Metrics>& ranks, std::size_t which) const {
+    const int dim = program_.replica_dim();
+    std::vector<std::optional<double>> firsts(to_size(program_.replicas()));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const auto rank = static_cast<Rank>(i);
+      auto& first = firsts[dim < 0 ? 0 : to_size(program_.mesh.coordinate(rank, dim))];
+      if (ranks[i][which].present && !first) first = ranks[i][which].value;
     }
-    return 0;
+    if (firsts.size() == 1) return firsts.front().value_or(0);
+    double sum = 0;
+    for (const auto& first : firsts) sum += first.value_or(0);
+    return sum / static_cast<double>(firsts.size());
   }
 
   void add_spans(int step, const std::vector<RankStep>& ranks) {

@@ -75,6 +75,7 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
       training_batches_(batches),
       batches_(&batches),
       first_update_(first_update(program, port.rank)),
+      first_synchronization_(first_synchronization(role_)),
       transient_(transient_ranges(role_)) {
   const Samples& samples = program.input.samples;
   const std::int64_t shares = size_over(program.mesh, samples.over);
@@ -135,7 +136,7 @@ Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t s
     if (auto poisoned = poison_transient(); !poisoned) return poisoned.error();
   }
   port_.device->begin_step(context);
-  if (auto enqueued = enqueue_all(before_update); !enqueued) {
+  if (auto enqueued = enqueue_all(context.synchronizes, before_update); !enqueued) {
     // What is already enqueued may wait for peers, and they for this rank; both must end.
     port_.communicator->abort(enqueued.error());
     static_cast<void>(port_.device->synchronize());
@@ -179,13 +180,15 @@ Result<void> RankRunner::restore() {
       [&](std::int64_t at, std::span<std::byte> from) { return port_.device->write(at, from); });
 }
 
-Result<void> RankRunner::enqueue_all(const std::function<Result<void>()>& before_update) {
+Result<void> RankRunner::enqueue_all(bool synchronizes,
+                                     const std::function<Result<void>()>& before_update) {
   next_copy_ = 0;
-  for (OpId id{0}; id.v <= std::ssize(role_.ops); ++id.v) {
+  const OpId end = synchronizes ? role_.ops.next() : first_synchronization_;
+  for (OpId id{0}; id <= end; ++id.v) {
     if (id == first_update_) {
       if (auto ready = before_update(); !ready) return ready;
     }
-    if (id.v == std::ssize(role_.ops)) break;
+    if (id == end) break;
     if (auto done = enqueue(id); !done) return done.error();
   }
   return {};

@@ -41,7 +41,8 @@ class RankRunner {
                             const BatchSource* others = nullptr);
 
  private:
-  Result<void> enqueue_all(const std::function<Result<void>()>& before_update);
+  /// Enqueues the ops of a step that synchronizes replicas, or of one that does not.
+  Result<void> enqueue_all(bool synchronizes, const std::function<Result<void>()>& before_update);
   Result<void> enqueue(OpId id);
   /// Fills the host side of a copy to the device with what its HostData names.
   void fill_input(const Op& op, std::vector<std::byte>& staging);
@@ -64,7 +65,7 @@ class RankRunner {
   RankPort port_;
   const BatchSource& training_batches_;
   const BatchSource* batches_;  // of the step that is enqueued
-  const OpId first_update_;
+  const OpId first_update_, first_synchronization_;
   std::int64_t first_sample_ = 0;      // of the rank's share, counted from the step's first sample
   std::int64_t step_sample_ = 0;       // the first sample of the step that is enqueued
   double step_loss_scale_ = 1;         // and its loss scale

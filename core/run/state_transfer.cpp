@@ -70,7 +70,7 @@ Result<void> write_initial(const Parameter& parameter, std::uint64_t seed, const
   }
 }
 
-/// Copies a piece from the tensor `key` of `state`, whose type must be `kept`, and rounds it to
+/// Copies a piece from the tensor `key` of `state`, whose type must be `kept`, and converts it to
 /// `dtype` where that is another type.
 Result<void> copy_from_state(const StateReader& state, const std::string& key,
                              const Parameter& parameter, const ShardPiece& piece, DType kept,
@@ -92,14 +92,13 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   const std::size_t bytes = to_size(piece.count * size_of(kept));
   const std::int64_t begin = piece.begin * size_of(kept);
   if (dtype == kept) return state.read(key, begin, {to, bytes});
-  if (kept != DType::F32 || size_of(dtype) != 2) {
+  const bool widens = size_of(kept) == 2 && dtype == DType::F32;
+  if (!widens && (kept != DType::F32 || size_of(dtype) != 2)) {
     return unfit("cannot be rounded to " + std::string(to_string(dtype)));
   }
-  std::vector<float> wide(to_size(piece.count));
-  if (auto read = state.read(key, begin, std::as_writable_bytes(std::span(wide))); !read) {
-    return read;
-  }
-  convert(std::as_bytes(std::span(wide)), kept, {to, wide.size() * to_size(size_of(dtype))}, dtype);
+  std::vector<std::byte> values(bytes);
+  if (auto read = state.read(key, begin, values); !read) return read;
+  convert(values, kept, {to, to_size(piece.count * size_of(dtype))}, dtype);
   return {};
 }
 
@@ -117,13 +116,46 @@ DType kept_type(const Buffer& buffer) {
 }
 
 // Of the tensors in kept_buffers(), in a TrainingState.
-constexpr std::array<const char*, 3> kPrefixes = {"", "adam_m.", "adam_v."};
+constexpr std::array<const char*, 5> kPrefixes = {"", "adam_m.", "adam_v.", "outer.",
+                                                  "outer_momentum."};
+constexpr std::size_t kOuter = 3;  // this slot and later ones are all replicas'
 
-bool holds_moments(const StateReader& state) {
-  const auto& tensors = state.head().tensors;
-  const auto first = tensors.lower_bound("adam_");
-  return first != tensors.end() &&
-         (first->first.starts_with("adam_m.") || first->first.starts_with("adam_v."));
+bool holds(const StateReader* state, std::string_view prefix) {
+  if (state == nullptr) return false;
+  const auto first = state->head().tensors.lower_bound(std::string(prefix));
+  return first != state->head().tensors.end() && first->first.starts_with(prefix);
+}
+
+/// Of a rank's replica, among those that train apart; the first one keeps what all of them share.
+int replica_of(const Program& program, Rank rank, const Unit& unit, std::size_t slot) {
+  const int dim = program.replica_dim();
+  return dim < 0 || slot >= kOuter || unit.frozen ? 0 : program.mesh.coordinate(rank, dim);
+}
+std::string replica_prefix(int replica) {
+  return replica == 0 ? "" : "replica" + std::to_string(replica) + ".";
+}
+
+/// Checks that a program's replicas can go on with a state. One that is not of as many replicas
+/// must hold one, or equal ones.
+Result<void> check_replicas(const Program& program, const StateReader* state) {
+  if (!holds(state, replica_prefix(1))) return {};
+  const int wanted = program.replicas();
+  const bool as_many = wanted > 1 && holds(state, replica_prefix(wanted - 1)) &&
+                       !holds(state, replica_prefix(wanted));
+  const auto& units = program.roles.front().units;
+  const bool begins_outer =
+      !holds(state, kPrefixes[kOuter]) &&
+      std::any_of(units.begin(), units.end(), [](const Unit& unit) { return unit.outer.valid(); });
+  if (as_many && !begins_outer) return {};
+  const auto apart = steps_apart_of(state->head());
+  if (!apart) return apart.error();
+  if (*apart == 0) return {};
+  return invalid(
+      "initial state: its replicas have trained apart for " + std::to_string(*apart) +
+      " steps, so that a run " +
+      (as_many ? "with an outer optimizer" : "of another number of replicas") +
+      " cannot take the model of one of them: go on as the state was trained, up to a step "
+      "that local_sgd.sync_steps divides");
 }
 
 /// Where bytes belong in the whole state; sent before them from one process to another.
@@ -227,28 +259,30 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   return pieces;
 }
 
-std::array<BufferId, 3> kept_buffers(const Unit& unit) {
-  return {unit.updated(), unit.adam_m, unit.adam_v};
+std::array<BufferId, 5> kept_buffers(const Unit& unit) {
+  return {unit.updated(), unit.adam_m, unit.adam_v, unit.outer, unit.outer_momentum};
 }
 
 std::vector<SavedBuffer> saved_buffers(const Program& program) {
   std::vector<SavedBuffer> saved;
-  // Slot, parameter and first element of each piece that a lower rank has.
-  std::set<std::tuple<std::size_t, ParameterId, std::int64_t>> done;
+  // Slot, replica, parameter and first element of each piece that a lower rank has.
+  std::set<std::tuple<std::size_t, int, ParameterId, std::int64_t>> done;
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
     for (const Unit& unit : program.role_of(rank).units) {
       if (unit.tied_copy) continue;
       for (std::size_t slot = 0; slot < kPrefixes.size(); ++slot) {
         const BufferId id = kept_buffers(unit)[slot];
         if (!id.valid()) continue;
+        const int replica = replica_of(program, rank, unit, slot);
         std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
         std::erase_if(pieces, [&](const ShardPiece& piece) {
-          return !done.emplace(slot, piece.parameter, piece.begin).second;
+          return !done.emplace(slot, replica, piece.parameter, piece.begin).second;
         });
         if (pieces.empty()) continue;
         const Buffer& buffer = program.role_of(rank).buffer(id);
         const bool quantized = buffer.dtype == DType::U8;
-        saved.push_back({rank, kPrefixes[slot], id, std::move(pieces), kept_type(buffer),
+        saved.push_back({rank, replica_prefix(replica) + kPrefixes[slot], id, std::move(pieces),
+                         kept_type(buffer),
                          quantized
                              ? QuantizedState{unit.shard_elements, unit.state_block, slot == 1}
                              : QuantizedState{}});
@@ -261,17 +295,20 @@ std::vector<SavedBuffer> saved_buffers(const Program& program) {
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
                         const StateReader* state) {
   const Role& role = program.role_of(rank);
-  const bool moments = state != nullptr && holds_moments(*state);
+  if (auto fit = check_replicas(program, state); !fit) return fit;
+  const bool moments = holds(state, "adam_m.") || holds(state, "adam_v.");
+  const bool outer_moments = holds(state, "outer_momentum.");
   std::vector<std::byte> shard, codes;
   for (const Unit& unit : role.units) {
-    const std::array<BufferId, 3> kept = kept_buffers(unit);
+    const std::array<BufferId, 5> kept = kept_buffers(unit);
     const BufferId copy = unit.master.valid() ? unit.param : BufferId{};
-    for (const auto& [id, slot] : {std::pair(kept[0], 0U), std::pair(copy, 0U),
-                                   std::pair(kept[1], 1U), std::pair(kept[2], 2U)}) {
+    for (const auto& [id, slot] :
+         {std::pair(kept[0], 0U), std::pair(copy, 0U), std::pair(kept[1], 1U),
+          std::pair(kept[2], 2U), std::pair(kept[3], 3U), std::pair(kept[4], 4U)}) {
       if (!id.valid()) continue;
       const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
       const Buffer& buffer = role.buffer(id);
-      const bool is_parameter = slot == 0;
+      const bool is_parameter = slot == 0 || slot == kOuter;
       const bool quantized = buffer.dtype == DType::U8;
       const DType type = kept_type(buffer);
       shard.assign(to_size(quantized ? unit.shard_elements * size_of(type) : buffer.bytes.v),
@@ -280,12 +317,19 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
         const Parameter& parameter = parameter_of(program, piece);
         std::byte* to = shard.data() + piece.at * size_of(type);
         Result<void> written;
-        const std::string key = kPrefixes[slot] + parameter.name;
+        std::string key = kPrefixes[slot] + parameter.name;
+        const int replica = replica_of(program, rank, unit, slot);
+        const std::string of_replica = replica_prefix(replica) + key;
+        if (find_tensor(state, of_replica) != nullptr) key = of_replica;
+        // The replicas begin to train apart from one model.
+        if (slot == kOuter && find_tensor(state, key) == nullptr) key = parameter.name;
         const TensorInfo* const known = find_tensor(state, key);
         const bool begins = may_begin_anew(parameter) && known == nullptr;
-        if (!begins && (is_parameter ? state != nullptr : moments)) {
+        const bool has_moments = slot < kOuter ? moments : outer_moments;
+        if (!begins && (is_parameter ? state != nullptr : has_moments)) {
           // What is frozen may be held in fewer digits than it was trained in.
-          const DType own = kept_type(role.buffer(kept[slot]));
+          const bool starts = slot == kOuter && key == parameter.name;
+          const DType own = kept_type(role.buffer(kept[starts ? 0 : slot]));
           const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
           written =
               copy_from_state(*state, key, parameter, piece, rounds ? DType::F32 : own, type, to);

@@ -30,14 +30,17 @@ struct ShardPiece {
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
                                      BufferId buffer);
 
-/// The buffers of the three tensors that an FSDP unit keeps of every parameter: the parameter as it
-/// is updated, and its moments. Those that it lacks are not valid.
-std::array<BufferId, 3> kept_buffers(const Unit& unit);
+/// The buffers of the tensors that an FSDP unit keeps of every parameter: the parameter as it is
+/// updated, its moments, and the states of the outer optimizer. Those that it lacks are not valid.
+std::array<BufferId, 5> kept_buffers(const Unit& unit);
 
 /// Writes the rank's shards into its arena. Parameters come from `state`, or from the seed if it is
 /// null, as those of adapters do if `state` lacks them, and are rounded where a master copy keeps
 /// them in full, or where they are frozen in fewer digits; moments come from `state` if it
-/// holds any, else they are zero; padding is zero. Errors: InvalidSpec naming the tensor that is
+/// holds any, else they are zero; padding is zero. Replicas that train apart take the only one of a
+/// state that has one, and the parameters as what they started from if it has no outer optimizer's.
+/// A program with another number of replicas than the state takes the first one's, if they are
+/// equal. Errors: InvalidSpec if they are not, or naming the tensor that is
 /// missing or has another shape or type than the program; Unsupported for an element type that
 /// initial values cannot be rounded to; those of reading.
 Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
@@ -50,7 +53,7 @@ StateHead state_head(const Program& program, int step, std::int64_t samples);
 /// A buffer of which `rank` saves `pieces`.
 struct SavedBuffer {
   Rank rank = 0;
-  std::string prefix;  // of the tensors' names: "", "adam_m." or "adam_v."
+  std::string prefix;  // of the tensors' names: "", "adam_m.", …, "replica1.adam_m."
   BufferId buffer;
   std::vector<ShardPiece> pieces;
   DType dtype = DType::F32;       // of its values in a TrainingState

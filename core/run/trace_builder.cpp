@@ -31,6 +31,8 @@ std::string_view kind_of_call(Phase phase) {
       return "recompute";
     case Phase::O:
       return "optimizer";
+    case Phase::S:
+      return "synchronization";
     case Phase::None:
       return "other";
   }
@@ -94,7 +96,6 @@ class OpNames {
   }
 
  private:
-  static constexpr int kNumPhases = static_cast<int>(Phase::None) + 1;
   using ByPhase = IndexArray<Phase, std::int32_t, kNumPhases>;
   static IndexArray<OpKind, ByPhase, kNumOpKinds> no_kinds() {
     IndexArray<OpKind, ByPhase, kNumOpKinds> none;

@@ -88,6 +88,11 @@ constexpr auto choices(Offload) {
                               {"optimizer", Offload::Optimizer},
                               {"parameters", Offload::Parameters}}};
 }
+constexpr auto choices(SemiSyncMethod) {
+  return Choices<SemiSyncMethod, 3>{{{"none", SemiSyncMethod::None},
+                                     {"local_sgd", SemiSyncMethod::LocalSgd},
+                                     {"diloco", SemiSyncMethod::DiLoCo}}};
+}
 constexpr auto choices(CollectiveLibrary) {
   return Choices<CollectiveLibrary, 2>{
       {{"ring", CollectiveLibrary::Ring}, {"nccl", CollectiveLibrary::Nccl}}};

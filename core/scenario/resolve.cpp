@@ -27,12 +27,10 @@ constexpr auto choices(RotateMethod) {
 
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> names = {
-      "name",       "model",       "lora",
-      "training",   "optimizer",   "lr_scheduler",
-      "loss_scale", "parallelism", "activation_checkpoint",
-      "checkpoint", "validation",  "cluster",
-      "framework",  "data_loader", "costs",
-      "what_if",    "sweep",       "expect"};
+      "name",         "model",      "lora",        "training",  "optimizer",
+      "lr_scheduler", "loss_scale", "parallelism", "local_sgd", "activation_checkpoint",
+      "checkpoint",   "validation", "cluster",     "framework", "data_loader",
+      "costs",        "what_if",    "sweep",       "expect"};
   return names;
 }
 
@@ -86,6 +84,7 @@ class Resolver {
     read("validation", s_.validation);
     read("what_if", s_.what_if);
     read_parallelism();
+    read("local_sgd", s_.strategy.local_sgd);
     read("training", s_.training);
     warn_of_dropouts(model.dropouts);
     if (section("framework") != nullptr) take_ways_of_framework();

@@ -193,6 +193,16 @@ void describe(V& v, StrategySpec& p) {
 }
 
 template <class V>
+void describe(V& v, LocalSgdSpec& l) {
+  v.field("method", l.method);
+  v.field("sync_steps", l.sync_steps);
+  v.field("outer_lr", l.outer_lr);
+  v.field("outer_momentum", l.outer_momentum);
+  v.field("outer_nesterov", l.outer_nesterov);
+  v.field("offload", l.offload);
+}
+
+template <class V>
 void describe(V& v, CheckpointSpec& c) {
   v.field("interval", c.interval);
   v.field("folder", c.folder);

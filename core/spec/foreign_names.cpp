@@ -115,6 +115,8 @@ constexpr ForeignName kNames[] = {
     {"parallelism.overlap_grad_reduce", "", "overlap-grad-reduce",
      "zero_optimization.overlap_comm"},
     {"parallelism.overlap_param_gather", "", "overlap-param-gather", ""},
+    {"local_sgd.method", "fault_tolerance.semi_sync_method", "", ""},
+    {"local_sgd.sync_steps", "fault_tolerance.sync_steps", "", ""},
     {"activation_checkpoint.mode", kSame, "recompute-granularity", ""},
     {"activation_checkpoint.selective_ac_option", kSame, "recompute-modules", ""},
     {"activation_checkpoint.recomputed_layers_per_stage", "", "recompute-num-layers", ""},

@@ -38,7 +38,7 @@ int Scenario::microbatch_size() const {
 }
 LearningRate Scenario::learning_rate() const {
   LearningRate rate = lockstep::learning_rate(optimizer, lr_scheduler, training.steps);
-  if (lr_scheduler.scale_with_ranks) rate.factor = strategy.data_parallel_degree();
+  if (lr_scheduler.scale_with_ranks) rate.factor = strategy.synchronous_ranks();
   return rate;
 }
 std::string Scenario::dataset_path() const {

@@ -43,6 +43,26 @@ enum class ContextParallelMethod {
   Ring,       // keys and values are passed round, and each rank has those of one other at a time
 };
 
+/// How the replicas of dp_replicate train apart, and are brought together now and then
+/// (torchtitan's semi_sync_method).
+enum class SemiSyncMethod {
+  None,      // gradients are summed over all replicas in every step
+  LocalSgd,  // parameters are averaged (Stich 2019, Lin et al. 2020)
+  DiLoCo,  // an outer optimizer moves them by the mean way of the replicas (Douillard et al. 2023)
+};
+
+/// What [local_sgd] says.
+struct LocalSgdSpec {
+  SemiSyncMethod method = SemiSyncMethod::None;
+  int sync_steps = 0;  // steps from one synchronization to the next
+  // Of DiLoCo, whose outer optimizer is torch.optim.SGD. Its states are float32 (or float64).
+  double outer_lr = 0.7;
+  double outer_momentum = 0.9;
+  bool outer_nesterov = true;
+  bool offload = false;  // they lie in host memory between synchronizations
+  bool operator==(const LocalSgdSpec&) const = default;
+};
+
 struct StrategySpec {
   // The dimensions of the mesh, outermost first, are pp, dp_replicate, dp_shard, cp, tp; tp varies
   // fastest with the rank.
@@ -109,13 +129,19 @@ struct StrategySpec {
   bool overlap_param_gather = false;
   bool overlap_grad_reduce = true;  // false: reduce gradients after the whole backward pass
   bool sync_batch_norm = false;     // compute statistics over all data-parallel ranks
+  LocalSgdSpec local_sgd;           // of a section of its own
 
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;
   }
   /// Over how many ranks the gradients of a parameter are summed; each of them has seen other
   /// tokens.
-  int gradient_ranks() const { return data_parallel_degree() * context_parallel_degree; }
+  int gradient_ranks() const { return synchronous_ranks() * context_parallel_degree; }
+  /// Whether the replicas of dp_replicate train apart.
+  bool trains_apart() const { return local_sgd.method != SemiSyncMethod::None; }
+  /// How many replicas sum their gradients in every step, and how many data-parallel ranks do.
+  int synchronous_replicas() const { return trains_apart() ? 1 : data_parallel_replicate_degree; }
+  int synchronous_ranks() const { return synchronous_replicas() * data_parallel_shard_degree; }
   /// Over how many ranks optimizer states are sharded, and by ZeRO's stage gradients and
   /// parameters.
   int state_shards() const {
@@ -125,7 +151,7 @@ struct StrategySpec {
   int expert_shards() const { return zero_stage >= 1 ? shards_of_experts() : 1; }
   /// Over how many ranks the gradients of an expert are summed, by data parallelism and context
   /// parallelism; each of them has its own tokens.
-  int expert_gradient_ranks() const { return data_parallel_replicate_degree * shards_of_experts(); }
+  int expert_gradient_ranks() const { return synchronous_replicas() * shards_of_experts(); }
   /// Whether the ranks of tp, and those of cp, are among the ranks that divide the experts.
   bool experts_over_tp() const { return expert_parallel_folding && expert_parallel_degree > 1; }
   bool experts_over_cp() const {
@@ -162,7 +188,8 @@ struct StrategySpec {
   /// How many of the ranks of dp_shard hold the same experts.
   int shards_beside_experts() const { return data_parallel_shard_degree / experts_over_shards(); }
   int world_size() const {
-    return gradient_ranks() * tensor_parallel_degree * pipeline_parallel_degree;
+    return data_parallel_degree() * context_parallel_degree * tensor_parallel_degree *
+           pipeline_parallel_degree;
   }
   WeightVersions weight_versions() const {
     return pipeline_parallel_schedule_csv.empty() ? rules_of(pipeline_parallel_schedule).versions

@@ -27,10 +27,10 @@ constexpr LookColor kLooks[] = {
 };
 
 // The colours are in the order of BufferKind: param, param_full, grad, master, optimizer,
-// activation, boundary, comm, workspace, input, metric, param_version.
-constexpr QRgb kMemory[kNumBufferKinds] = {0xff0072b2, 0xff56b4e9, 0xffe69f00, 0xff007a5a,
-                                           0xff009e73, 0xfff0e442, 0xffd8cf8a, 0xffcc79a7,
-                                           0xff8a97a3, 0xffb59a7a, 0xffc4cad0, 0xffd55e00};
+// activation, boundary, comm, workspace, input, metric, param_version, outer.
+constexpr QRgb kMemory[kNumBufferKinds] = {
+    0xff0072b2, 0xff56b4e9, 0xffe69f00, 0xff007a5a, 0xff009e73, 0xfff0e442, 0xffd8cf8a,
+    0xffcc79a7, 0xff8a97a3, 0xffb59a7a, 0xffc4cad0, 0xffd55e00, 0xff8c6bb1};
 
 struct Surface {
   QRgb background, band, grid, text, faint, accent, wash, idle, fault, ok, over;

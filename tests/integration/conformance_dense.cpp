@@ -214,6 +214,25 @@ void ConformanceCases::line(std::int64_t n) {
          .initial = {random(n), random(n)},
          .wide_in = clipped ? "ww" : ""});
   }
+  for (const bool starts : {false, true}) {
+    add({.kind = K::ReplicaTerm,
+         .dims = {n},
+         .scalars = {1.0 / 3},
+         .in = {random(n), starts ? random(n) : Numbers{}}});
+    add({.kind = K::OuterSgd,
+         .dims = {n},
+         .scalars = {0.7, 0.9, starts ? 1.0 : 0.0},
+         .in = {random(n)},
+         .initial = {random(n), random(n)}});
+  }
+  // Weights in fewer digits than the term.
+  for (const char* types : {"n", "w"}) {
+    add({.kind = K::ReplicaTerm,
+         .dims = {n},
+         .scalars = {0.5},
+         .in = {wave(n, 0.3), wave(n, 1.0)},
+         .wide_in = types});
+  }
   for (const bool clipped : {false, true}) {
     const Numbers coefficient = clipped ? Numbers{0.25} : Numbers{};
     const char* wide = clipped ? "ww" : "";

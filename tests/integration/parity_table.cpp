@@ -193,6 +193,17 @@ ParityRow ParityRow::single_rank() const {
       if (word.rfind(type, 0) == 0) keep(word);
     }
   }
+  // Replicas that train apart are compared with as many that are a rank each.
+  if (keys.find("local_sgd.") != std::string::npos) {
+    for (const std::string& word : words(keys)) {
+      if (word.rfind("local_sgd.", 0) == 0 || word.rfind("dp_replicate=", 0) == 0) keep(word);
+    }
+    const int passes = passes_of(keys) / value_of(keys, "dp_replicate", 1);
+    if (keys.find("model.experts=") != std::string::npos) {
+      keep("accumulation=" + std::to_string(passes * value_of(keys, "mb", 1)));
+    }
+    return row;
+  }
   const int accumulation = value_of(keys, "accumulation", 1) * value_of(keys, "mb", 1);
   const int replicas = passes_of(keys) / value_of(keys, "accumulation", 1);
   // The scale of a tensor is of what a microbatch has of it.

@@ -41,6 +41,11 @@ class RandomLayouts {
                "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
                "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
     sometimes({"training.max_norm=0", "training.mixed_precision_param=bfloat16"});
+    if (replicas > 1) {
+      sometimes({"local_sgd.method=local_sgd local_sgd.sync_steps=3",
+                 "local_sgd.method=diloco local_sgd.sync_steps=4",
+                 "local_sgd.method=diloco local_sgd.sync_steps=2 local_sgd.offload=true"});
+    }
     if (images) {
       sometimes({"sync_batch_norm=true", "optimizer.name=AdamW"});
     } else {
@@ -194,7 +199,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0, orthogonalized = 0, narrow = 0;
+      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -210,11 +215,13 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     adapted += s->model.freezes() ? 1 : 0;
     orthogonalized += s->optimizer.is_muon() ? 1 : 0;
     narrow += s->training.fp8 != Fp8Format::None ? 1 : 0;
+    apart += s->strategy.trains_apart() ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(adapted >= 50);
   CHECK(orthogonalized >= 40);
   CHECK(narrow >= 20);
+  CHECK(apart >= 20);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -222,8 +229,8 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 }
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
-// divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, or
-// products have 8 bits
+// divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, products
+// have 8 bits, or replicas train apart
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
@@ -240,7 +247,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     const StrategySpec& p = s->strategy;
     if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
         !p.passes_keys() && s->model.experts == 0 && !s->optimizer.is_muon() &&
-        s->training.fp8 == Fp8Format::None) {
+        s->training.fp8 == Fp8Format::None && !p.trains_apart()) {
       continue;
     }
     ++trained;

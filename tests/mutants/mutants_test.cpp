@@ -109,6 +109,13 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kGpt2, "batch=4 dp_shard=2 zero_stage=1 optimizer.name=Muon"},
     {kLlama, "batch=4 tp=2 dp_shard=2 optimizer.name=Muon optimizer.weight_decay_on=matrices"},
     {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4 optimizer.name=Muon"},
+    {kGpt2, "batch=4 dp_replicate=2 local_sgd.method=diloco local_sgd.sync_steps=2"},
+    {kLlama,
+     "batch=4 dp_replicate=2 dp_shard=2 zero_stage=1 local_sgd.method=local_sgd "
+     "local_sgd.sync_steps=1"},
+    {kLlama,
+     "batch=4 dp_replicate=2 tp=2 pp=2 mb=2 local_sgd.method=diloco local_sgd.sync_steps=1 "
+     "local_sgd.offload=true"},
 });
 
 Scenario scenario_of(const Layout& layout) {

@@ -345,46 +345,102 @@ class Muon:
                 w.sub_(lr * factor * orthogonalized(d, job["ns_steps"]))
 
 
+class Replica:
+    """A model with its optimizer, which trains on samples of its own. `number` counts those of a
+    job; most jobs have one, which trains on all samples."""
+
+    def __init__(self, weights, job, number):
+        self.job = {**job, "batch": job["batch"] // job["replicas"]}
+        self.number = number
+        self.parameters = parameters = {
+            name: torch.nn.Parameter(value.clone(), requires_grad=name not in job["frozen"]
+                                     and not name.endswith(".router_bias"))
+            for name, value in weights.items()}
+        kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "Muon": torch.optim.AdamW}
+        self.trained = [value for value in parameters.values() if value.requires_grad]
+        self.muon = Muon({name: value for name, value in parameters.items()
+                          if job["optimizer"] == "Muon" and value.requires_grad
+                          and name.startswith("blocks.")
+                          and value.dim() == (3 if ".experts." in name else 2)}, job)
+        updated = [value for value in self.trained
+                   if all(value is not other for other in self.muon.named.values())]
+        matrices = [value for value in updated if value.dim() > 1]
+        others = [value for value in updated if value.dim() <= 1]
+        decay = job["weight_decay"] if job["decays_all"] else 0.0
+        self.optimizer = kinds[job["optimizer"]](
+            [{"params": matrices}, {"params": others, "weight_decay": decay}], lr=job["lr"],
+            eps=job["eps"], betas=(job["beta1"], job["beta2"]), weight_decay=job["weight_decay"])
+
+    def train(self, step, tokens, targets):
+        """One step on the replica's part of the samples. Returns loss and norm."""
+        job, batch = self.job, self.job["batch"]
+        auxiliary = []
+        job["loads"] = {}
+        job["first"] = (step * job["replicas"] + self.number) * batch
+        own = slice(self.number * batch, (self.number + 1) * batch)
+        logits = LOGITS[job["kind"]](self.parameters, tokens[own], job, auxiliary)
+        loss = F.cross_entropy(logits.flatten(0, 1), targets[own].flatten())
+        for value in self.trained:
+            value.grad = None
+        (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.trained, job["max_norm"])
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(job, step)
+        self.optimizer.step()
+        self.muon.step(learning_rate(job, step) * job["muon_lr_factor"])
+        if job["router_bias_update_rate"] > 0:  # Wang et al. 2024, algorithm 1
+            for b, load in job["loads"].items():
+                bias = self.parameters[b + "router_bias"]
+                bias.data += job["router_bias_update_rate"] * (load.mean() - load).sign()
+        return loss.item(), norm.item()
+
+
+class Synchronization:
+    """Brings replicas together: the mean of their parameters, or DiLoCo's outer step (Douillard et
+    al. 2023, algorithm 1), whose optimizer is torch.optim.SGD."""
+
+    def __init__(self, replicas, job):
+        self.replicas = replicas
+        self.diloco = job["semi_sync_method"] == "diloco"
+        if self.diloco:
+            self.outer = {name: torch.nn.Parameter(value.detach().clone())
+                          for name, value in replicas[0].parameters.items()
+                          if name not in job["frozen"]}
+            self.optimizer = torch.optim.SGD(self.outer.values(), lr=job["outer_lr"],
+                                             momentum=job["outer_momentum"],
+                                             nesterov=job["outer_nesterov"])
+
+    def mean(self, name):
+        return sum(r.parameters[name].data for r in self.replicas) / len(self.replicas)
+
+    def run(self):
+        if not self.diloco:
+            result = {name: self.mean(name) for name in self.replicas[0].parameters}
+        else:
+            for name, value in self.outer.items():
+                value.grad = value.data - self.mean(name)
+            self.optimizer.step()
+            result = {name: value.data for name, value in self.outer.items()}
+        for replica in self.replicas:
+            for name, value in result.items():
+                replica.parameters[name].data.copy_(value)
+
+
 def main(folder):
     torch.set_num_threads(1)
     job = json.loads((folder / "job.json").read_text())
-    parameters = {name: torch.nn.Parameter(value, requires_grad=name not in job["frozen"]
-                                           and not name.endswith(".router_bias"))
-                  for name, value in read_safetensors(folder / "model.safetensors").items()}
+    weights = read_safetensors(folder / "model.safetensors")
     shape = (job["steps"], job["batch"], job["seq"])
     tokens, targets = (torch.tensor(numpy.fromfile(folder / name, dtype=numpy.int32).reshape(shape),
                                     dtype=torch.long) for name in ("tokens.bin", "targets.bin"))
-    kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "Muon": torch.optim.AdamW}
-    trained = [value for value in parameters.values() if value.requires_grad]
-    muon = Muon({name: value for name, value in parameters.items()
-                 if job["optimizer"] == "Muon" and value.requires_grad and name.startswith("blocks.")
-                 and value.dim() == (3 if ".experts." in name else 2)}, job)
-    updated = [value for value in trained if all(value is not other for other in muon.named.values())]
-    matrices = [value for value in updated if value.dim() > 1]
-    others = [value for value in updated if value.dim() <= 1]
-    decay = job["weight_decay"] if job["decays_all"] else 0.0
-    optimizer = kinds[job["optimizer"]]([{"params": matrices}, {"params": others, "weight_decay": decay}],
-                                        lr=job["lr"], eps=job["eps"], betas=(job["beta1"], job["beta2"]),
-                                        weight_decay=job["weight_decay"])
+    replicas = [Replica(weights, job, number) for number in range(job["replicas"])]
+    synchronization = Synchronization(replicas, job) if job["sync_steps"] > 0 else None
     for step in range(job["steps"]):
-        auxiliary = []
-        job["loads"] = {}
-        job["first"] = step * job["batch"]
-        logits = LOGITS[job["kind"]](parameters, tokens[step], job, auxiliary)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets[step].flatten())
-        for value in trained:
-            value.grad = None
-        (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
-        norm = torch.nn.utils.clip_grad_norm_(trained, job["max_norm"])
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(job, step)
-        optimizer.step()
-        muon.step(learning_rate(job, step) * job["muon_lr_factor"])
-        if job["router_bias_update_rate"] > 0:  # Wang et al. 2024, algorithm 1
-            for b, load in job["loads"].items():
-                bias = parameters[b + "router_bias"]
-                bias.data += job["router_bias_update_rate"] * (load.mean() - load).sign()
-        print(f"{loss.item():.17g} {norm.item():.17g}")
+        numbers = [replica.train(step, tokens[step], targets[step]) for replica in replicas]
+        if synchronization and (step + 1) % job["sync_steps"] == 0:
+            synchronization.run()
+        loss, norm = (sum(column) / len(replicas) for column in zip(*numbers))
+        print(f"{loss:.17g} {norm:.17g}")
 
 
 main(pathlib.Path(sys.argv[1]))

@@ -58,7 +58,15 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
   for (const Parameter& parameter : program.parameters) {
     if (!s.model.trains(parameter.name)) frozen.push_back(parameter.name);
   }
+  const LocalSgdSpec& apart = s.strategy.local_sgd;
+  const bool trains_apart = s.strategy.trains_apart();
   const nlohmann::json job = {
+      {"replicas", trains_apart ? s.strategy.data_parallel_replicate_degree : 1},
+      {"sync_steps", apart.sync_steps},
+      {"semi_sync_method", apart.method == SemiSyncMethod::DiLoCo ? "diloco" : "local_sgd"},
+      {"outer_lr", apart.outer_lr},
+      {"outer_momentum", apart.outer_momentum},
+      {"outer_nesterov", apart.outer_nesterov},
       {"frozen", frozen},
       {"adapter_scale", s.model.lora.scale()},
       {"kind", s.model.architecture == Architecture::Llama ? "llama" : "gpt2"},
@@ -249,6 +257,31 @@ TEST_CASE("Muon equals one written out in PyTorch within 1e-9", "[oracle]") {
         s.model.capacity_factor = 0;
         compare(s, 1e-9);
       }
+    }
+  }
+}
+
+TEST_CASE("replicas that train apart equal as many models in PyTorch within 1e-9", "[oracle]") {
+  struct Apart {
+    LocalSgdSpec spec;
+    int replicas;
+  };
+  const auto method = SemiSyncMethod::DiLoCo;
+  for (const Apart& apart :
+       {Apart{{SemiSyncMethod::LocalSgd, 3}, 3}, Apart{{SemiSyncMethod::LocalSgd, 1}, 2},
+        Apart{{method, 3, 0.7, 0.9, true}, 2}, Apart{{method, 4, 0.5, 0.8, false}, 3},
+        Apart{{method, 2, 1.0, 0.0, false}, 2}, Apart{{method, 3, 0.6, 0.5, true, true}, 1}}) {
+    for (const OptimizerKind optimizer : {OptimizerKind::AdamW, OptimizerKind::Muon}) {
+      INFO(apart.replicas << " replicas, " << apart.spec.sync_steps << " steps");
+      Scenario s = scenario_of(Architecture::Llama, false, DType::F64);
+      s.cluster.ranks_per_device = 4;
+      s.strategy.local_sgd = apart.spec;
+      s.strategy.data_parallel_replicate_degree = apart.replicas;
+      s.training.local_batch_size = 6 / apart.replicas;
+      s.training.global_batch_size = 6;
+      s.optimizer.name = optimizer;
+      s.optimizer.muon_lr = optimizer == OptimizerKind::Muon ? 0.02 : 0;
+      compare(s, 1e-9);
     }
   }
 }

@@ -280,6 +280,39 @@ void run_normalize(const KernelArgs& args) {
   });
 }
 
+/// A replica's term of the mean over replicas.
+template <class T>
+void run_replica_term(const KernelArgs& args) {
+  const T factor = static_cast<T>(args.scalars[0]);
+  const T* const weight = input<T>(args, 0);
+  const T* const from = input<T>(args, 1);
+  T* const term = output<T>(args, 0);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> w = load(weight + i, n);
+      store(term + i, factor * (from != nullptr ? load(from + i, n) - w : w), n);
+    });
+  });
+}
+
+/// torch.optim.SGD's step by the way of all replicas.
+template <class T>
+void run_outer_sgd(const KernelArgs& args) {
+  const T lr = static_cast<T>(args.scalars[0]), momentum = static_cast<T>(args.scalars[1]);
+  const bool nesterov = args.scalars[2] != 0;
+  const T* const way = input<T>(args, 0);
+  T* const weight = output<T>(args, 0);
+  T* const first = output<T>(args, 1);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> d = load(way + i, n);
+      const Vec<T> m = momentum * load(first + i, n) + d;
+      store(first + i, m, n);
+      store(weight + i, load(weight + i, n) - lr * (nesterov ? d + momentum * m : m), n);
+    });
+  });
+}
+
 /// torch.optim.Muon's step by what Newton-Schulz has made, with decoupled decay.
 template <class T>
 void run_muon(const KernelArgs& args) {

@@ -67,6 +67,8 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::Momentum) = run_momentum<T>;
   at(KernelKind::Normalize) = run_normalize<T>;
   at(KernelKind::Muon) = run_muon<T>;
+  at(KernelKind::ReplicaTerm) = run_replica_term<T>;
+  at(KernelKind::OuterSgd) = run_outer_sgd<T>;
   at(KernelKind::Sgd) = run_sgd<T>;
   at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
   at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;

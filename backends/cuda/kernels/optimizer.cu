@@ -205,6 +205,48 @@ struct Normalize {
   }
 };
 
+/// A replica's term of the mean over replicas of how far they have come, or of their weights.
+template <class T>
+struct ReplicaTerm {
+  using A = Acc<T>;
+  Ref w, from, term;
+  A factor;
+  __device__ void begin() {}
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto values = w.get_words<N, A>(i);
+    if (from) {
+      const auto start = from.get_words<N, A>(i);
+      for (int j = 0; j < N; ++j) values[j] = start[j] - values[j];
+    }
+    for (int j = 0; j < N; ++j) values[j] = factor * values[j];
+    term.set_words(i, values);
+  }
+};
+
+/// torch.optim.SGD's step by the way of all replicas, with a rate that is no part of the context.
+template <class T>
+struct OuterSgd {
+  using A = Acc<T>;
+  Ref way, m;
+  T* w;
+  A lr, momentum;
+  bool nesterov;
+  __device__ void begin() {}
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto weight = load<N>(w + i);
+    auto first = m.get_words<N, A>(i);
+    const auto d = way.get_words<N, A>(i);
+    for (int j = 0; j < N; ++j) {
+      first[j] = momentum * first[j] + d[j];
+      weight[j] -= lr * (nesterov ? d[j] + momentum * first[j] : first[j]);
+    }
+    m.set_words(i, first);
+    store<N>(w + i, weight);
+  }
+};
+
 /// The step of torch.optim.Muon, with decoupled decay.
 template <class T>
 struct Muon {
@@ -336,6 +378,32 @@ void run_muon(const KernelCall& call, Queue& queue) {
   });
 }
 
+void run_replica_term(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const ReplicaTerm<T> f{input_ref(call, 0), input_ref(call, 1), output_ref(call, 0),
+                           static_cast<Acc<T>>(call.kernel->scalars[0])};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {f.w.at, f.from.at, f.term.at},
+                 [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+  });
+}
+
+void run_outer_sgd(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto& scalars = call.kernel->scalars;
+    const OuterSgd<T> f{input_ref(call, 0),
+                        output_ref(call, 1),
+                        output<T>(call, 0),
+                        static_cast<Acc<T>>(scalars[0]),
+                        static_cast<Acc<T>>(scalars[1]),
+                        scalars[2] != 0};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {f.w, f.m.at, f.way.at}, [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+  });
+}
+
 std::int64_t step_bytes(const Kernel&) { return sizeof(AdamWStep<double>); }
 
 }  // namespace
@@ -347,6 +415,8 @@ void add_optimizers(Registry& rows) {
   rows[KernelKind::Momentum] = {run_momentum};
   rows[KernelKind::Normalize] = {run_normalize};
   rows[KernelKind::Muon] = {run_muon};
+  rows[KernelKind::ReplicaTerm] = {run_replica_term};
+  rows[KernelKind::OuterSgd] = {run_outer_sgd};
   rows[KernelKind::Sgd] = {run_sgd};
 }
 

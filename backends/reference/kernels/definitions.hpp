@@ -55,6 +55,8 @@ void adamw(Operands& k);
 void adam(Operands& k);
 void router_bias(Operands& k);
 void momentum(Operands& k);
+void outer_sgd(Operands& k);
+void replica_term(Operands& k);
 void normalize(Operands& k);
 void muon(Operands& k);
 void sgd(Operands& k);

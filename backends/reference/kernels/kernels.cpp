@@ -101,6 +101,10 @@ Definition definition_of(KernelKind kind) {
       return normalize;
     case KernelKind::Muon:
       return muon;
+    case KernelKind::ReplicaTerm:
+      return replica_term;
+    case KernelKind::OuterSgd:
+      return outer_sgd;
     case KernelKind::Sgd:
       return sgd;
     case KernelKind::Conv2dForward:

@@ -139,6 +139,20 @@ void muon(Operands& k) {
   k.out(0) -= lr * (k.in(0) + k.scalar(1) * k.out(0));
 }
 
+void replica_term(Operands& k) {
+  const Row w = k.in(0).row(0);
+  k.out(0) = k.scalar(0) * (k.has_in(1) ? Row(k.in(1).row(0) - w) : w);
+}
+
+/// The step of torch.optim.SGD by the way of all replicas, with a rate and a momentum of its own.
+void outer_sgd(Operands& k) {
+  const double lr = k.scalar(0), momentum = k.scalar(1);
+  const Row d = k.in(0).row(0);
+  const Row m = momentum * k.out(1).row(0) + d;
+  k.out(1) = m;
+  k.out(0) -= lr * (k.scalar(2) != 0 ? Row(d + momentum * m) : m);
+}
+
 /// SGD as in torch.optim.SGD, where the decay is part of the gradient.
 void sgd(Operands& k) {
   if (skips(k)) return;

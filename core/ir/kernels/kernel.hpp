@@ -60,6 +60,8 @@ enum class KernelKind : std::uint8_t {
   Momentum,
   Normalize,
   Muon,
+  ReplicaTerm,
+  OuterSgd,
   Sgd,
   Conv2dForward,
   Conv2dBackwardInput,

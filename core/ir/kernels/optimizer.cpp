@@ -116,6 +116,28 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"w", "n", Own, Update}},
        .flops = "4 n",
        .efficiency_as = "adamw"},
+      // t = factor × (from - w), or factor × w without `from`: with factor 1 / replicas, a
+      // replica's
+      // term of the mean over replicas of how far they have come, or of their weights
+      {.kind = K::ReplicaTerm,
+       .name = "replica_term",
+       .dims = words("n"),
+       .scalars = words("factor"),
+       .in = {{"w", "n", Mixed}, {"[from]", "n"}},
+       .out = {{"t", "n"}},
+       .flops = "2 n",
+       .efficiency_as = "adamw"},
+      // The outer step of DiLoCo (Douillard et al. 2023) by the mean way d of the replicas: m =
+      // momentum m + d; w -= lr × (d + momentum m if nesterov is 1, m if it is 0), as
+      // torch.optim.SGD
+      {.kind = K::OuterSgd,
+       .name = "outer_sgd",
+       .dims = words("n"),
+       .scalars = words("lr momentum nesterov"),
+       .in = {{"d", "n"}},
+       .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}},
+       .flops = "6 n",
+       .efficiency_as = "adamw"},
       // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",

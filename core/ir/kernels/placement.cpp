@@ -1,5 +1,7 @@
 #include "core/ir/kernels/placement.hpp"
 
+#include <algorithm>
+
 #include "core/base/index_vector.hpp"
 
 namespace lockstep {
@@ -24,7 +26,8 @@ std::string_view to_string(Along along) {
       "up to date in the rank's own piece alone",
       "a term of a sum",
       "each rank's own",
-      "counts of rows for its experts"};
+      "counts of rows for its experts",
+      "each replica's own"};
   return kNames[along];
 }
 
@@ -63,7 +66,42 @@ bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along
 
 }  // namespace placing
 
+namespace {
+
+bool has(const std::array<Along, kMaxOperands>& operands, Along along) {
+  return std::find(operands.begin(), operands.end(), along) != operands.end();
+}
+
+/// Along the axis of replicas that train apart, everything that a kernel makes of a replica's own
+/// is the replica's own, too. Beside it there may be what is the same everywhere.
+bool place_replica(const Kernel& kernel, AxisOperands& o) {
+  const auto fits = [](Along a) {
+    return a == Along::Nothing || a == Along::Zero || a == Along::Same || a == Along::Replica;
+  };
+  for (std::size_t i = 0; i < kMaxOperands; ++i) {
+    if (!fits(o.in[i])) return false;
+    if (i < kernel.out.size() && kernel.out[i].present() && output_is_read(kernel, i) &&
+        !fits(o.out[i])) {
+      return false;
+    }
+  }
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    if (kernel.out[i].present()) o.out[i] = Along::Replica;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool place(const Kernel& kernel, AxisOperands& operands) {
+  AxisOperands read = operands;
+  for (std::size_t i = 0; i < kernel.out.size(); ++i) {
+    if (!output_is_read(kernel, i)) read.out[i] = Along::Nothing;
+  }
+  if (kernel.kind != KernelKind::ReplicaTerm &&
+      (has(read.in, Along::Replica) || has(read.out, Along::Replica))) {
+    return place_replica(kernel, operands);
+  }
   if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::GateBackward) {
     return place_experts(kernel, operands);
   }

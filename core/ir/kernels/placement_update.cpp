@@ -39,6 +39,28 @@ bool router_bias(AxisOperands& o) {
          o.out[1] == Along::Same;
 }
 
+/// A replica's term of a mean over replicas. Without the factor that makes it a mean it would be no
+/// term. What replicas started from must be the same for all. Along other axes the term lies as the
+/// weights do.
+bool replica_term(const Kernel& k, AxisOperands& o) {
+  const Along w = o.in[0], from = o.in[1];
+  if (w == Along::Replica) {
+    if (!fits(from, Along::Same) || k.scalars[0] != 1.0 / o.ranks) return false;
+    o.out[0] = Along::Partial;
+    return true;
+  }
+  if ((w != Along::Same && w != Along::Flat && w != Along::Split) || !fits(from, w)) return false;
+  o.out[0] = w;
+  return true;
+}
+
+/// The way of all replicas together, the weights and the momentum must be of the same part.
+bool outer_sgd(AxisOperands& o) {
+  const Along w = o.out[0];
+  return (w == Along::Same || w == Along::Flat || w == Along::Split) && o.out[1] == w &&
+         o.in[0] == w;
+}
+
 }  // namespace
 
 bool place_update(const Kernel& kernel, AxisOperands& operands) {
@@ -70,6 +92,10 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
              results(kernel, operands, {{Along::Same}});
     case KernelKind::RouterBias:
       return router_bias(operands);
+    case KernelKind::ReplicaTerm:
+      return replica_term(kernel, operands);
+    case KernelKind::OuterSgd:
+      return outer_sgd(operands);
     default:
       return false;
   }

@@ -66,17 +66,27 @@ class Parser {
       Section section;
       Line parse;
     };
-    constexpr std::array<Row, 20> rows = {
-        {{Section::Head, &Parser::mesh},          {Section::Head, &Parser::dtype},
-         {Section::Head, &Parser::model},         {Section::Head, &Parser::steps},
-         {Section::Head, &Parser::total_tokens},  {Section::Head, &Parser::seed},
-         {Section::Head, &Parser::learning_rate}, {Section::Head, &Parser::loss_scale},
-         {Section::Head, &Parser::tokens},        {Section::Head, &Parser::updates},
-         {Section::Head, &Parser::flops},         {Section::Head, &Parser::latency},
-         {Section::Head, &Parser::emitted},       {Section::Tables, &Parser::samples},
-         {Section::Tables, &Parser::table},       {Section::Tables, &Parser::group},
-         {Section::Tables, &Parser::names},       {Section::Tables, &Parser::parameter},
-         {Section::Functions, &Parser::function}, {Section::Roles, &Parser::role}}};
+    constexpr std::array<Row, 21> rows = {{{Section::Head, &Parser::mesh},
+                                           {Section::Head, &Parser::dtype},
+                                           {Section::Head, &Parser::model},
+                                           {Section::Head, &Parser::steps},
+                                           {Section::Head, &Parser::total_tokens},
+                                           {Section::Head, &Parser::seed},
+                                           {Section::Head, &Parser::learning_rate},
+                                           {Section::Head, &Parser::loss_scale},
+                                           {Section::Head, &Parser::tokens},
+                                           {Section::Head, &Parser::updates},
+                                           {Section::Head, &Parser::synchronization},
+                                           {Section::Head, &Parser::flops},
+                                           {Section::Head, &Parser::latency},
+                                           {Section::Head, &Parser::emitted},
+                                           {Section::Tables, &Parser::samples},
+                                           {Section::Tables, &Parser::table},
+                                           {Section::Tables, &Parser::group},
+                                           {Section::Tables, &Parser::names},
+                                           {Section::Tables, &Parser::parameter},
+                                           {Section::Functions, &Parser::function},
+                                           {Section::Roles, &Parser::role}}};
     if (to_size(keyword) >= rows.size()) {
       return s_.in.fail(start, Scanner::shown(word) + " cannot stand here");
     }
@@ -105,6 +115,7 @@ class Parser {
                 "loss_scale",
                 "tokens_per_step",
                 "updates_per_step",
+                "sync_every",
                 "model_flops_per_step",
                 "p2p_latency",
                 "emitted",
@@ -188,6 +199,12 @@ class Parser {
     if (!once("updates_per_step") || !s_.in.number(s_.program.updates_per_step)) return false;
     return s_.program.updates_per_step >= 1 ||
            s_.in.fail(start, "a step updates the weights at least once");
+  }
+  bool synchronization() {
+    const char* start = s_.in.mark();
+    if (!once("sync_every") || !s_.in.number(s_.program.sync_every)) return false;
+    return s_.program.sync_every >= 1 ||
+           s_.in.fail(start, "replicas that train apart come together after at least one step");
   }
   bool flops() {
     return once("model_flops_per_step") && s_.in.number(s_.program.model_flops_per_step.v);

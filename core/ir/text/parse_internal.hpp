@@ -77,7 +77,7 @@ struct ParserState {
   const std::vector<std::string> buffer_kinds = spellings<BufferKind>(kNumBufferKinds);
   const std::vector<std::string> op_kinds = spellings<OpKind>(kNumOpKinds);
   const std::vector<std::string> streams = spellings<Stream>(kNumStreams);
-  const std::vector<std::string> phases = spellings<Phase>(static_cast<int>(Phase::None) + 1);
+  const std::vector<std::string> phases = spellings<Phase>(kNumPhases);
   const std::vector<std::string> host_data = spellings<HostData>(kNumHostData);
 };
 

@@ -11,7 +11,7 @@ const Words& unit_keys() {
   static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
                              "adam_m",      "adam_v",         "tied_copy",   "parameters",
                              "whole_param", "split_group",    "master",      "gathered_late",
-                             "state_block", "frozen"};
+                             "state_block", "frozen",         "outer",       "outer_momentum"};
   return keys;
 }
 
@@ -164,6 +164,10 @@ class RoleParser {
         return s_.buffer_id(unit.master);
       case 12:
         return s_.in.number(unit.state_block);
+      case 14:
+        return s_.buffer_id(unit.outer);
+      case 15:
+        return s_.buffer_id(unit.outer_momentum);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();

@@ -160,6 +160,7 @@ class Printer {
     if (program_.updates_per_step != 1) {
       put("updates_per_step ", program_.updates_per_step, "\n");
     }
+    if (program_.sync_every != 0) put("sync_every ", program_.sync_every, "\n");
     put("model_flops_per_step ", program_.model_flops_per_step.v, "\n");
     if (program_.emitted != 0) put("emitted x", text::hexadecimal(program_.emitted), "\n");
     if (program_.p2p_latency.v != -1) put("p2p_latency ", program_.p2p_latency.v, "\n");
@@ -317,6 +318,8 @@ class Printer {
     if (unit.master.valid()) put(" master=", unit.master);
     if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
     if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
+    if (unit.outer.valid()) put(" outer=", unit.outer);
+    if (unit.outer_momentum.valid()) put(" outer_momentum=", unit.outer_momentum);
     if (unit.state_block != 0) put(" state_block=", unit.state_block);
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");

@@ -160,6 +160,13 @@ void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>
   put(run, touch, *piece);
 }
 
+PatternId Values::placed_along(PatternId pattern, int axis, Along along) {
+  if (axis < 0) return pattern;
+  Pattern result = patterns_.at(pattern);
+  for (Pattern::Piece& piece : result.pieces) piece.as.placement.set(axis, along);
+  return patterns_.intern(std::move(result));
+}
+
 /// The pattern after `change` of its placements along the group's axes; 0 if `change` refuses one,
 /// or if an axis is not followed (spread_axes).
 template <class Change>

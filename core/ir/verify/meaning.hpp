@@ -26,12 +26,15 @@ struct Terms {
 };
 
 enum class Means : std::uint8_t {
-  Unknown,      // nothing wrote it, or the parts of a range have several meanings
-  Zeros,        // zeros, which fit everything
-  Data,         // what the host gives; `id` is its HostData
-  Weights,      // the parameters of unit `id` after `version` updates
-  Moment1,      // the first moment that the optimizer keeps of unit `id`
-  Moment2,      // the second one
+  Unknown,        // nothing wrote it, or the parts of a range have several meanings
+  Zeros,          // zeros, which fit everything
+  Data,           // what the host gives; `id` is its HostData
+  Weights,        // the parameters of unit `id` after `version` updates
+  Moment1,        // the first moment that the optimizer keeps of unit `id`
+  Moment2,        // the second one
+  Outer,          // what the replicas of unit `id` started from, after `version` outer steps
+  OuterMomentum,  // the momentum of the outer optimizer, likewise
+  Way,          // how far the replicas have come in unit `id`, or, without `Outer`, where they are
   Tensor,       // a layer's; `id` names the formal under which a function wrote it
   Gradient,     // of unit `id`: the sum of `terms`, one for every use of the unit
   Direction,    // what momentum makes of the gradient of unit `id` for update `version`

@@ -95,6 +95,7 @@ bool Values::orthogonalize(RoleRun& run, OpId id) {
     whole.placement.set(axis, Along::Same);
     const Along along = as.placement.along(axis);
     if (along == Along::Same || (experts && along == Along::Split)) continue;
+    if (axis == apart_ && along == Along::Replica) continue;
     return fault(run, id,
                  "needs a whole matrix of " + parameter.name + ", which is " +
                      std::string(to_string(along)) + " along " + program_.mesh.dims[axis].name);

@@ -17,6 +17,7 @@ class RoleCheck {
     check_op_indices();
     if (!faults_.none()) return;
     check_ops();
+    check_synchronization();
     for (const Unit& unit : role_.units) check_unit(unit);
   }
 
@@ -109,6 +110,29 @@ class RoleCheck {
       }
       if (at.valid() && visited_from[at] == start) {
         return faults_.add(rank_name() + "%b" + number(at.v) + " is a view of itself");
+      }
+    }
+  }
+
+  /// A step that does not synchronize replicas ends before the first op of phase S, so these come
+  /// last, and other ranks wait for none of them in vain.
+  void check_synchronization() {
+    const OpId first = first_synchronization(role_);
+    if (first == role_.ops.next()) return;
+    const auto name = [&](OpId id) { return op_at(program_, role_, id); };
+    if (program_.sync_every < 1) {
+      return faults_.add(name(first) +
+                         " brings replicas together, but sync_every does not say when");
+    }
+    for (OpId id = first; id < role_.ops.next(); ++id.v) {
+      const Op& op = role_.op(id);
+      if (op.phase != Phase::S) {
+        return faults_.add(name(id) + " follows " + name(first) +
+                           ", but what synchronizes replicas ends the step");
+      }
+      if (is_p2p(op.kind) || (is_copy(op.kind) && !op.moves_memory())) {
+        return faults_.add(name(id) +
+                           ": replicas are synchronized by calls, collectives and copies");
       }
     }
   }
@@ -338,6 +362,8 @@ class RoleCheck {
     check_unit_buffer(name, "master", unit.master, unit.shard_elements, false);
     check_moment(name, "adam_m", unit, unit.adam_m);
     check_moment(name, "adam_v", unit, unit.adam_v);
+    check_unit_buffer(name, "outer", unit.outer, unit.shard_elements, false);
+    check_unit_buffer(name, "outer_momentum", unit.outer_momentum, unit.shard_elements, false);
   }
 
   void check_moment(const std::string& name, std::string_view what, const Unit& unit, BufferId id) {

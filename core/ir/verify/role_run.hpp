@@ -35,6 +35,7 @@ struct RoleRun {
   IndexVector<UnitNumber, int> units;              // index among the role's; -1: it has none such
   OpId loss, norm;  // the ops that make them; their results must leave the rank
   bool loss_copied = false, norm_copied = false;
+  bool synchronizing = false;  // whether an op of phase S has come
 
   /// What a root buffer holds.
   IntervalMap<Content>& held(BufferId root);

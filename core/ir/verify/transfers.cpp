@@ -186,7 +186,12 @@ bool Values::collective(RoleRun& run, OpId id) {
         piece.begin *= size_of(type);
         piece.end *= size_of(type);
       }
-      if (!shard) held[0].content.pattern = patterns_.intern(std::move(whole));
+      const Along of_replicas =
+          apart_ < 0 ? Along::Same : patterns_.at(c.pattern).pieces[0].as.placement.along(apart_);
+      if (!shard) {
+        held[0].content.pattern =
+            placed_along(patterns_.intern(std::move(whole)), apart_, of_replicas);
+      }
     }
   }
   if (op.kind == OpKind::AllToAllRows && !counts_rows(run, id, group, held)) return true;
@@ -430,6 +435,8 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
     } else if (data == HostData::Columns && differs(TableKind::Columns, axis)) {
       along = Along::Split;
     }
+    // For a replica that trains apart, its own samples are all that there are.
+    if (axis == apart_ && along != Along::Same) along = Along::Replica;
     as.placement.set(axis, along);
   }
   return patterns_.uniform(as);
@@ -467,7 +474,8 @@ bool Values::host_copy(RoleRun& run, OpId id) {
   }
   for (const int axis : axes_) {
     const Along along = patterns_.at(all->pattern).pieces[0].as.placement.along(axis);
-    if (along != Along::Same) {
+    // The host takes the mean over replicas that train apart.
+    if (along != Along::Same && !(axis == apart_ && along == Along::Replica)) {
       return fault(run, id,
                    text(all->meaning) + " is " + std::string(to_string(along)) + " along " +
                        program_.mesh.dims[axis].name);

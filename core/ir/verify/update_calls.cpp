@@ -9,6 +9,7 @@ namespace lockstep::verification {
 bool Values::is_update(const Function& function) {
   if (function.kernels.size() != 1) return false;
   const Kernel& kernel = function.kernels[0];
+  if (synchronizes(kernel)) return false;
   if (kernel.kind == KernelKind::ColumnSum) {
     return kernel.dims[0] == 1 && function.formals.size() == 2 && kernel.in[0].offset == 0 &&
            kernel.out[0].offset == 0 && kernel.in[0].formal == 0 && kernel.out[0].formal == 1;
@@ -70,6 +71,12 @@ bool Values::copy(RoleRun& run, OpId id, const Kernel& kernel) {
     part.content.origin = part.content.origin / narrow * wide;
   }
   if (from.empty()) return fault(run, id, "copies what nothing has written");
+  if (run.role.op(id).phase == Phase::S) {
+    std::optional<Content> all = unite(from);
+    if (kernel.accumulate || !all) return fault(run, id, "synchronizes replicas by no one tensor");
+    if (!take_result(run, id, *all)) return true;
+    from = {{0, from.back().end, *all}};
+  }
   if (kernel.accumulate) {
     const std::optional<Content> a = unite(from), b = unite(to);
     const bool sums = a && b && a->meaning.what == Means::Gradient &&

@@ -97,6 +97,7 @@ Values::Values(const Program& program, const std::deque<Ranges>& ranges, Faults&
       ranges_(ranges),
       faults_(faults),
       axes_(spread_axes(program)),
+      apart_(program.replica_dim()),
       summaries_(program, patterns_) {
   read_names();
   for (const Role& role : program.roles) {
@@ -221,6 +222,12 @@ std::string Values::text(const Meaning& m) const {
       return "the first moment of " + unit();
     case Means::Moment2:
       return "the second moment of " + unit();
+    case Means::Outer:
+      return "what the replicas of " + unit() + " started from";
+    case Means::OuterMomentum:
+      return "the outer momentum of " + unit();
+    case Means::Way:
+      return "the way of the replicas of " + unit();
     case Means::Tensor:
       return names_[m.id] + of;
     case Means::Gradient:
@@ -304,10 +311,12 @@ void Values::place_units(RoleRun& run) {
       const auto& dims = program_.group(group).dims;
       return std::find(dims.begin(), dims.end(), axis) != dims.end();
     };
+    const Along of_replicas = unit.frozen ? Along::Same : Along::Replica;
     const auto placed = [&](bool split, Along shard) {
       Placement p;
       for (const int axis : axes_) {
-        p.set(axis, in(unit.shard_group, axis)            ? shard
+        p.set(axis, axis == apart_                        ? of_replicas
+                    : in(unit.shard_group, axis)          ? shard
                     : split && in(unit.split_group, axis) ? Along::Split
                                                           : Along::Same);
       }
@@ -351,6 +360,9 @@ void Values::place_units(RoleRun& run) {
       } else {
         c.pattern = patterns_.uniform({placed(true, shard), type});
       }
+      if (what == Means::Outer || what == Means::OuterMomentum) {
+        c.pattern = placed_along(c.pattern, apart_, Along::Same);
+      }
       const Touch touch =
           run.ranges.part(buffer, 0, run.role.buffer(buffer).bytes.v, Access::Write);
       put(run, touch, c);
@@ -364,14 +376,23 @@ void Values::place_units(RoleRun& run) {
     put_state(unit.master, Means::Weights, Along::Flat);
     put_state(unit.adam_m, Means::Moment1, Along::Flat);
     put_state(unit.adam_v, Means::Moment2, Along::Flat);
+    put_state(unit.outer, Means::Outer, Along::Flat);
+    put_state(unit.outer_momentum, Means::OuterMomentum, Along::Flat);
   }
 }
 
 bool Values::step(RoleRun& run) {
   const OpId id = run.next;
   const Op& op = run.role.op(id);
+  if (op.phase == Phase::S && !run.synchronizing) {
+    // Most steps end here, so what every step must leave is there.
+    run.synchronizing = true;
+    check_weights_after(run, {id.v - 1}, false);
+    if (failed_) return true;
+  }
   if (op.kind == OpKind::Call) {
     const Function& function = program_.function(op.function());
+    if (op.phase == Phase::S) return synchronization_call(run, id);
     const bool between = op.phase == Phase::O || op.phase == Phase::None;
     if (between && orthogonalizes(function)) return orthogonalize(run, id);
     return between && is_update(function) ? update_call(run, id) : layer_call(run, id);
@@ -465,7 +486,33 @@ void Values::finish(RoleRun& run) {
                 " has not been passed forward and backward");
     }
   }
+  check_weights_after(run, end, run.synchronizing);
+  if (program_.sync_every > 0 && !run.synchronizing && !failed_) {
+    fault(run, end,
+          "the step ends, but nothing brings the replicas together, which train apart: no op is of "
+          "phase S");
+  }
+}
+
+/// Checks that the parameters which a role leaves are updated, and in a step that brings replicas
+/// together, that all replicas have taken the same.
+void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
+  const int updates = program_.updates_per_step + (synchronized ? 1 : 0);
   for (const Unit& unit : run.role.units) {
+    if (synchronized) {
+      for (const BufferId state : {unit.outer, unit.outer_momentum}) {
+        if (!state.valid()) continue;
+        std::vector<Held> held;
+        holds(run, run.ranges.part(state, 0, run.role.buffer(state).bytes.v, Access::Read), held);
+        const std::optional<Content> found = unite(held);
+        const Means wanted = state == unit.outer ? Means::Outer : Means::OuterMomentum;
+        if (found && found->meaning.what == wanted && found->meaning.version == 1) continue;
+        fault(run, end,
+              "the step ends, but " +
+                  text({wanted, false, -1, -1, unit_ids_.at(unit.name), 0, {}}) +
+                  " is not brought up to date");
+      }
+    }
     const Touch touch =
         run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
     run.held(touch.root)
@@ -473,19 +520,20 @@ void Values::finish(RoleRun& run) {
           if (!unit.adam_m.valid()) return;
           const bool updated = c.meaning.what == Means::Weights &&
                                c.meaning.id == unit_ids_.at(unit.name) &&
-                               c.meaning.version == program_.updates_per_step;
+                               c.meaning.version == updates;
           bool fresh = true;
           for (const int axis : axes_) {
             const auto& pieces = patterns_.at(c.pattern).pieces;
-            fresh =
-                fresh && (unit.gathered_late || pieces[0].as.placement.along(axis) != Along::Piece);
+            const Along along = pieces[0].as.placement.along(axis);
+            fresh = fresh && (unit.gathered_late || along != Along::Piece) &&
+                    (!synchronized || axis != apart_ || along == Along::Same);
           }
           if (updated && fresh) return;
           fault(run, end,
                 "the step ends, but the parameters of " + unit.name +
                     (updated ? " are up to date in each rank's own piece alone"
                              : " are " + text(c.meaning) + " after " + number(c.meaning.version) +
-                                   " updates of " + number(program_.updates_per_step)));
+                                   " updates of " + number(updates)));
         });
   }
 }

@@ -40,6 +40,7 @@ class Values {
   bool step(RoleRun& run);
   void finish();
   void finish(RoleRun& run);
+  void check_weights_after(RoleRun& run, OpId last, bool synchronized);
   bool fault(const RoleRun& run, OpId id, const std::string& what);
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;
@@ -62,6 +63,8 @@ class Values {
   PatternId piece_of_whole(PatternId whole, const Group& group);
   PatternId whole_of_piece(PatternId piece, const Group& group);
   void pieces_are_parts(const RoleRun& run, Content& direction);
+  /// The pattern with another placement along one axis, which may be -1: none.
+  PatternId placed_along(PatternId pattern, int axis, Along along);
   template <class Change>
   PatternId changed(PatternId pattern, const Group& group, Change&& change);
 
@@ -102,6 +105,15 @@ class Values {
   bool whole_gradient(RoleRun& run, OpId id, const Content& gradient, std::int64_t elements,
                       std::int32_t version);
 
+  // synchronization_calls.cpp: what brings replicas that train apart together
+  static bool synchronizes(const Kernel& kernel);
+  bool synchronization_call(RoleRun& run, OpId id);
+  bool replica_term(RoleRun& run, OpId id, const Kernel& kernel);
+  bool outer_step(RoleRun& run, OpId id, const Kernel& kernel);
+  bool take_result(RoleRun& run, OpId id, Content& result);
+  const Unit* unit_of(RoleRun& run, OpId id, const std::optional<Content>& found, Means wanted,
+                      std::int64_t elements);
+
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
   bool counts_rows(RoleRun& run, OpId id, const Group& group, const std::vector<Held>& made);
@@ -126,6 +138,7 @@ class Values {
   const std::deque<Ranges>& ranges_;
   Faults& faults_;
   const std::vector<int> axes_;
+  const int apart_;  // the axis of replicas that train apart; -1: none
   Patterns patterns_;
   Summaries summaries_;
   std::vector<RoleRun> runs_;
@@ -135,7 +148,7 @@ class Values {
   std::map<std::string, UnitNumber> unit_ids_;
   IndexVector<FunctionId, FunctionRole> functions_;
   IndexVector<std::int32_t, std::int32_t> labels_;  // numbers of Program::names
-  using ByPhase = IndexArray<Phase, int, 7>;
+  using ByPhase = IndexArray<Phase, int, kNumPhases>;
   IndexVector<std::int32_t, ByPhase> segment_counts_;  // by kind of layer
   IndexVector<int, std::vector<Bound>> bound_units_;   // by layer + 1
   IndexVector<UnitNumber, PatternId> whole_units_;  // of their parameters, as a function reads them

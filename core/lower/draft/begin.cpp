@@ -63,8 +63,11 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.wide_first = s.training.num_layers_at_start_in_bf16;
   shape.wide_last = s.training.num_layers_at_end_in_bf16;
   program.updates_per_step = s.updates_per_step();
+  program.sync_every = strategy.trains_apart() ? strategy.local_sgd.sync_steps : 0;
+  // The loss of an update is the mean over its own tokens, and that of a replica over the
+  // replica's.
   shape.loss_scale =
-      program.updates_per_step / static_cast<double>(program.tokens_per_step);  // of an update
+      program.updates_per_step * program.replicas() / static_cast<double>(program.tokens_per_step);
   if (s.training.reset_attention_mask) shape.mean_document = s.training.mean_document_length;
   shape.residual_dropout = s.training.residual_dropout;
   shape.embedding_dropout = s.training.embedding_dropout;
@@ -78,7 +81,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.matrices_apart = s.optimizer.is_muon();
   shape.expert_parallel = strategy.expert_parallel_degree;
   shape.expert_shard_count = strategy.expert_shards();
-  if (strategy.sync_batch_norm) shape.norm_ranks = strategy.data_parallel_degree();
+  if (strategy.sync_batch_norm) shape.norm_ranks = strategy.synchronous_ranks();
   const FrameworkSpec& framework = s.cluster.framework;
   shape.score_bytes =
       framework.bytes_of_score(static_cast<int>(size_of(shape.dtype)), shape.attention_dropout > 0);

@@ -34,7 +34,7 @@ Dims shard_dims(const Draft& draft, std::string_view split_axis) {
 
 Dims data_dims(const Draft& draft, std::string_view split_axis) {
   Dims dims = shard_dims(draft, split_axis);
-  if (draft.scenario.strategy.data_parallel_replicate_degree > 1) {
+  if (draft.scenario.strategy.synchronous_replicas() > 1) {
     dims.insert(dims.begin(), "dp_replicate");
   }
   return dims;
@@ -46,7 +46,7 @@ Dims replica_dims(const Draft& draft, const UnitLayout& unit) {
   Dims dims = data_dims(draft, unit.split_axis);
   if (unit.shard_count > 1) {
     dims.clear();
-    if (draft.scenario.strategy.data_parallel_replicate_degree > 1) {
+    if (draft.scenario.strategy.synchronous_replicas() > 1) {
       dims.emplace_back("dp_replicate");
     }
   }
@@ -75,6 +75,8 @@ GroupId shard_group(Draft& draft, std::string_view split_axis) {
                                                             : "dp_shard",
                      shard_dims(draft, split_axis));
 }
+
+GroupId apart_group(Draft& draft) { return draft.group("dp_replicate", {"dp_replicate"}); }
 
 GroupId replica_group(Draft& draft, const UnitLayout& unit) {
   const Dims dims = replica_dims(draft, unit);

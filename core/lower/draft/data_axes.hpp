@@ -22,6 +22,8 @@ GroupId shard_group(Draft& draft, std::string_view split_axis = {});
 /// With one replica there is nothing to sum, and the group is invalid.
 GroupId replica_group(Draft& draft, const UnitLayout& unit);
 int replicas(const Draft& draft, const UnitLayout& unit);
+/// The ranks that hold the same part of replicas that train apart.
+GroupId apart_group(Draft& draft);
 
 /// The ranks at these coordinates along "pp", with equal coordinates along all other dimensions.
 GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates);

@@ -107,7 +107,7 @@ class ArenaPlanner {
     };
     IndexVector<BufferId, Life> lives(role_.buffers.size());
     for (const Unit& unit : role_.units) {
-      for (BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
+      for (const BufferId id : unit.persistent()) {
         if (id.valid()) lives[id].persistent = true;
       }
     }

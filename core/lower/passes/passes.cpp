@@ -137,6 +137,8 @@ constexpr std::array kPasses = {
          always<optimizer>, print_program, V::Whole},
     LoweringPass{"offload", "states in host memory, and the update with them",
          offload_as_asked, print_program, V::Whole},
+    LoweringPass{"synchronize", "replicas that train apart are brought together (local SGD, DiLoCo)",
+         always<synchronize>, print_program, V::Whole},
     LoweringPass{"stream", "what each op waits for on other streams",
          always<order_streams>, print_program, V::Whole},
     LoweringPass{"memory", "lifetimes of buffers and their places in the arena",

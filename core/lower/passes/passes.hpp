@@ -67,6 +67,8 @@ void optimizer(Draft& draft);
 /// Moves states to host memory, adds the copies that this needs, and moves their update to the
 /// host.
 Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what);
+/// Adds what brings replicas that train apart together, in every sync_every-th step.
+void synchronize(Draft& draft);
 /// Finds what each op waits for on other streams, from what it reads and writes.
 void stream(const Program& program, IndexVector<int, DraftRole>& roles);
 /// Gives buffers their lifetimes and their places in the arenas.

@@ -28,6 +28,7 @@ std::vector<StepPart> parts_of(const Role& role) {
                    : StepPart::Backward;
         break;
       case Phase::O:
+      case Phase::S:
         part = StepPart::Update;
         break;
       case Phase::None:

@@ -67,7 +67,8 @@ double end_of_passes(const Probe& probe) {
   double end = 0;
   for (const RoleId role : probe.program.roles.ids()) {
     for (const OpId id : probe.program.roles[role].ops.ids()) {
-      if (probe.program.roles[role].ops[id].phase == Phase::O) continue;
+      const Phase phase = probe.program.roles[role].ops[id].phase;
+      if (phase == Phase::O || phase == Phase::S) continue;
       end = std::max(end, probe.times[role][id].end.v);
     }
   }

@@ -43,7 +43,7 @@ void validate_resnet(const Scenario& s, Faults& faults) {
   const std::size_t halvings = m.blocks.size() - 1 + (m.small_stem ? 0 : 2);
   for (std::size_t i = 0; i < halvings; ++i) side = ceil_div(side, std::int64_t{2});
   const std::int64_t together =
-      s.microbatch_size() * (s.strategy.sync_batch_norm ? s.strategy.data_parallel_degree() : 1);
+      s.microbatch_size() * (s.strategy.sync_batch_norm ? s.strategy.synchronous_ranks() : 1);
   if (side * side * together < 2) {
     faults.add(
         "training.local_batch_size",

@@ -467,6 +467,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
     if (scenario.training.local_batch_size >= 1 && scenario.num_microbatches() >= 1) {
       validate_versions(scenario, faults);
     }
+    validate_local_sgd(scenario, faults);
     validate_costs(scenario, faults);
   }
   return faults.take();

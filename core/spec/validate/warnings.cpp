@@ -63,7 +63,7 @@ void warn_of_divided_blocks(const Scenario& s, std::vector<Warning>& found) {
 
 std::vector<Warning> warnings(const Scenario& s) {
   std::vector<Warning> found;
-  const int ranks = s.strategy.data_parallel_degree();
+  const int ranks = s.strategy.synchronous_ranks();
   const int images = s.microbatch_size();
   if (s.model.has_batch_norm() && ranks > 1 && !s.strategy.sync_batch_norm && images < kFewImages) {
     found.push_back(
@@ -85,6 +85,15 @@ std::vector<Warning> warnings(const Scenario& s) {
          "the learning rate is scaled by " + std::to_string(ranks) +
              " ranks without warm-up: the first steps may diverge; warm up over 1 to 5 % "
              "of the steps"});
+  }
+  const LocalSgdSpec& apart = s.strategy.local_sgd;
+  if (s.strategy.trains_apart() && apart.sync_steps > 0 &&
+      s.training.steps % apart.sync_steps != 0) {
+    found.push_back(
+        {"local_sgd.sync_steps",
+         "the last " + std::to_string(s.training.steps % apart.sync_steps) +
+             " steps are not synchronized: the weights that a checkpoint gives to others "
+             "are the first replica's; let sync_steps divide training.steps"});
   }
   warn_of_missing_bfloat16(s, found);
   warn_of_missing_fp8(s, found);

@@ -63,6 +63,8 @@ std::vector<Shape> shapes() {
       {K::Momentum, {kElements}, {0.95, 1}},
       {K::Normalize, {kElements}, {1e-7}},
       {K::Muon, {kElements}, {1, 0.1}},
+      {K::ReplicaTerm, {kElements}, {0.5}},
+      {K::OuterSgd, {kElements}, {0.7, 0.9, 1}},
       {K::Conv2dForward, {4096, 56, 56, 64, 256, 1, 1}},
       {K::Conv2dBackwardInput, {4096, 56, 56, 64, 256, 1, 1}},
       {K::Conv2dBackwardWeight, {4096, 56, 56, 64, 256, 1, 1}},

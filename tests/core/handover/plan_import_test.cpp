@@ -232,6 +232,51 @@ nodes = 4
   CHECK(lost_in(Trainer::Torchtitan, text, {.nodes = 4}) == Lines{});
 }
 
+TEST_CASE(
+    "replicas that train apart are torchtitan's groups of torchft, and come back as they were",
+    "[core][handover]") {
+  const std::string text = R"([model]
+preset = "llama3-8b"
+[training]
+seq_len = 8192
+local_batch_size = 2
+global_batch_size = 64
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+[parallelism]
+data_parallel_shard_degree = 8
+data_parallel_replicate_degree = 4
+[local_sgd]
+method = "diloco"
+sync_steps = 100
+[cluster]
+preset = "h100"
+nodes = 4
+)";
+  CHECK(lost_in(Trainer::Torchtitan, text, {.nodes = 4}) == Lines{});
+  const auto there = hand_over("torchtitan", parsed(text));
+  REQUIRE(there.ok());
+  for (const char* line : {"group_size = 4", "semi_sync_method = \"diloco\"", "sync_steps = 100",
+                           "data_parallel_replicate_degree = 1"}) {
+    CHECK_THAT(there->text, ContainsSubstring(line));
+  }
+  CHECK_THAT(there->launch, ContainsSubstring("--nnodes 1 --nproc-per-node 8"));  // of one replica
+  CHECK(mentions(there->unsaid, "torchft_lighthouse"));
+  const auto other = hand_over("torchtitan", parsed(text, {"local_sgd.outer_lr=0.5"}));
+  CHECK(mentions(other->unsaid, "local_sgd.outer_lr"));
+  for (const char* trainer : {"megatron", "deepspeed"}) {
+    CHECK(mentions(hand_over(trainer, parsed(text))->unsaid, "[local_sgd]"));
+  }
+  const PlanImport streaming = imported(Trainer::Torchtitan,
+                                        there->text +
+                                            "fragment_sync_delay = 1\n"
+                                            "should_quantize = true\n",
+                                        {.nodes = 4});
+  CHECK(mentions(streaming.lost, "fragment_sync_delay"));
+  CHECK(mentions(streaming.lost, "should_quantize"));
+}
+
 TEST_CASE("a scenario that DeepSpeed can say comes back from its JSON as it was",
           "[core][handover]") {
   CHECK(lost_in(Trainer::DeepSpeed, R"([model]

@@ -26,8 +26,10 @@ class MemoryStore final : public StateStore {
     const std::lock_guard lock(disk_.mutex);
     disk_.calls.emplace_back("begin");
     const auto scale = loss_scale_of(head);
+    const auto apart = steps_apart_of(head);
     if (!scale) return scale.error();
-    disk_.under_way = {head.step, head.samples, *scale, {}};
+    if (!apart) return apart.error();
+    disk_.under_way = {head.step, head.samples, *scale, *apart, {}};
     for (const auto& [name, info] : head.tensors) {
       disk_.under_way.tensors[name] = {
           info.dtype, info.shape, std::vector<std::byte>(static_cast<std::size_t>(info.bytes()))};

@@ -297,6 +297,17 @@ TEST_CASE("the parts of an update of Muon by hand", "[backends][reference]") {
   CHECK(moved[0][0] == Approx(10 - 0.2 * 0.5 * (2 + 0.1 * 10)));
 }
 
+TEST_CASE("a replica's term, and the outer step of DiLoCo, by hand", "[backends][reference]") {
+  CHECK(run({K::ReplicaTerm, {2}, {{1, 2}, {5, 8}}, {0.25}})[0] == Values{1, 1.5});
+  CHECK(run({K::ReplicaTerm, {2}, {{1, 2}, {}}, {0.25}})[0] == Values{0.25, 0.5});
+  // m = 0.5 × 3 + 4; Nesterov looks once more ahead.
+  const auto ahead = run({K::OuterSgd, {1}, {{4}}, {0.7, 0.5, 1}, {{10}, {3}}});
+  CHECK(ahead[1][0] == 5.5);
+  CHECK(ahead[0][0] == Approx(10 - 0.7 * (4 + 0.5 * 5.5)));
+  const auto plain = run({K::OuterSgd, {1}, {{4}}, {0.7, 0.5, 0}, {{10}, {3}}});
+  CHECK(plain[0][0] == Approx(10 - 0.7 * 5.5));
+}
+
 TEST_CASE("a router's bias counts where tokens choose, and moves against the load by hand",
           "[backends][reference]") {
   // Both tokens find expert 0 the most probable. A bias of 0.5 puts expert 2 before it, whose gate

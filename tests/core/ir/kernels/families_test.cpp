@@ -227,6 +227,12 @@ TEST_CASE("an update of weights counts its definition, and reads what it writes"
           v = momentum * v + (g * coef + decay * w);
           w = w - lr * v;
         }));
+  const Counted way{0.5};
+  CHECK(flops_of_one(KernelKind::ReplicaTerm) == operations_of([&] { return lr * (w - v); }));
+  CHECK(flops_of_one(KernelKind::OuterSgd) == operations_of([&] {
+          v = momentum * v + way;
+          w = w - lr * (way + momentum * v);
+        }));
   CHECK(flops_of_one(KernelKind::NormSquared) == operations_of([&] { v = v + g * g; }));
   // Weights and momentum both ways, the gradient and its factor once.
   CHECK(bytes(make_kernel(KernelKind::Sgd, {10})) == (2 * 10 + 2 * 10 + 10 + 1) * 4);

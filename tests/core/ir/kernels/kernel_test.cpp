@@ -260,6 +260,8 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::ClipCoefficient, {3}, {3, 1}, {1, 1}},
       {KernelKind::AdamW, {7}, {7, 1}, {7, 7, 7}},
       {KernelKind::RouterBias, {7}, {7, 1}, {7, 7}},
+      {KernelKind::ReplicaTerm, {7}, {7, 7}, {7}},
+      {KernelKind::OuterSgd, {7}, {7}, {7, 7}},
       {KernelKind::Sgd, {7}, {7, 1}, {7, 7}},
       // 2 images of 5 x 4 x 3, 6 channels out, 3 x 3 window, stride 2: 3 x 2 positions.
       {KernelKind::Conv2dForward, {2, 5, 4, 3, 6, 3, 2}, {120, 162}, {72}},

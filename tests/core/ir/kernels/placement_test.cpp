@@ -50,6 +50,32 @@ TEST_CASE("what is the same on all ranks stays the same through every kernel", "
   }
 }
 
+TEST_CASE(
+    "what is made of a replica's own is the replica's own, and a term of a mean with 1/n alone",
+    "[core][ir]") {
+  for (int i = 0; i < kNumKernelKinds; ++i) {
+    const auto kind = static_cast<KernelKind>(i);
+    if (kind == KernelKind::Delay || kind == KernelKind::Fill) continue;  // they read nothing
+    if (kind == KernelKind::ReplicaTerm) continue;
+    INFO(info(kind).name);
+    CHECK(made(kernel_of(kind, false), Along::Replica) == Along::Replica);
+  }
+  Kernel term = kernel_of(KernelKind::ReplicaTerm, false);
+  for (const double factor : {0.25, 0.5}) {
+    term.scalars[0] = factor;
+    AxisOperands o;
+    o.ranks = 4;
+    o.in = {Along::Replica, Along::Same};
+    CHECK(place(term, o) == (factor == 0.25));
+    if (factor == 0.25) CHECK(o.out[0] == Along::Partial);
+    o.in = {Along::Replica, Along::Replica};  // they must start from the same
+    CHECK_FALSE(place(term, o));
+  }
+  AxisOperands mixed;  // rows of the samples of all replicas together
+  mixed.in = {Along::Replica, Along::Samples};
+  CHECK_FALSE(place(kernel_of(KernelKind::Add, false), mixed));
+}
+
 TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
   for (int i = 0; i < kNumKernelKinds; ++i) {
     const auto kind = static_cast<KernelKind>(i);

@@ -22,6 +22,12 @@ Program data_parallel(int accumulation = 1) {
   s.strategy.bucket_cap = Bytes{7600};
   return test::lowered(s);
 }
+Program apart(SemiSyncMethod method = SemiSyncMethod::DiLoCo, int shard = 1) {
+  Scenario s = test::tiny_scenario(Architecture::Llama, {.replicate = 2, .shard = shard});
+  s.strategy.local_sgd.method = method;
+  s.strategy.local_sgd.sync_steps = 3;
+  return test::lowered(s);
+}
 Program pipeline() {
   return test::lowered(test::tiny_scenario(Architecture::Llama, {.pp = 2, .microbatches = 2}));
 }
@@ -183,4 +189,71 @@ TEST_CASE("a message with another microbatch's data is refused", "[core][ir]") {
   const Op &first = role.ops[find(p, sends)], &second = role.ops[find(p, sends, 1)];
   role.args[second.args_begin] = role.args[first.args_begin];
   CHECK(first_fault(p) != "sound");
+}
+
+TEST_CASE("replicas that train apart come together in the ops of phase S alone, all of them",
+          "[core][ir]") {
+  const Program sound = apart();
+  CHECK(first_fault(sound) == "sound");
+  CHECK(first_fault(apart(SemiSyncMethod::LocalSgd, 2)) == "sound");
+  const auto first = [](const Program& p) { return to_size(first_synchronization(p.roles[0])); };
+  {  // nothing brings them together
+    const Program never = without_synchronization(sound);
+    CHECK_THAT(verify(never).front().message,
+               ContainsSubstring("nothing brings the replicas together"));
+  }
+  {  // a term that is not summed
+    Program p = sound;
+    test::erase(p.roles[0], find(p, collective_of(p, OpKind::AllReduce, "way")));
+    CHECK_THAT(first_fault(p), ContainsSubstring("a sum over dp_replicate is missing"));
+  }
+  {  // the weights of a unit stay where the replica has them
+    Program p = sound;
+    test::erase(p.roles[0], find(p, call_of(p, "copy."), 1));
+    CHECK_THAT(first_fault(p), ContainsSubstring("after 1 updates of 2"));
+  }
+  {  // the outer step twice
+    Program p = sound;
+    const std::size_t step = find(p, call_of(p, "outer_sgd."));
+    test::repeat(p.roles[0], step, step);
+    CHECK_THAT(first_fault(p), ContainsSubstring("or a second time"));
+  }
+  {  // a step that does not synchronize would wait for these
+    Program p = sound;
+    p.roles[0].ops[first(p)].phase = Phase::O;
+    CHECK_THAT(first_fault(p), ContainsSubstring("is not of phase S") ||
+                                   ContainsSubstring("synchroniz") ||
+                                   ContainsSubstring("replica_term"));
+  }
+  {  // a mean over another number of replicas
+    Program p = sound;
+    for (Function& f : p.functions) {
+      if (!f.name.starts_with("replica_term")) continue;
+      f.kernels[0].scalars[0] = 1;
+      f.emitted = 0;
+    }
+    CHECK_THAT(first_fault(p), ContainsSubstring("no term of the mean"));
+  }
+  {  // sync_every is what allows it
+    Program p = sound;
+    p.sync_every = 0;
+    CHECK_THAT(first_fault(p), ContainsSubstring("sync_every does not say when"));
+  }
+}
+
+TEST_CASE("a gradient that replicas sum although they train apart is refused", "[core][ir]") {
+  Program p = apart();
+  Role& role = p.roles[0];
+  const std::size_t at = find(p, call_of(p, "adamw."));
+  const std::size_t sum = find(p, collective_of(p, OpKind::AllReduce, "way"));
+  const BufferId gradient = role.args_of(role.ops[at])[0];
+  // The all-reduce of the first term takes the place of one before the update.
+  role.args[role.ops[sum].args_begin] = gradient;
+  Op reduce = role.ops[sum];
+  reduce.phase = Phase::O;
+  reduce.after_count = 0;
+  reduce.stream = Stream::Compute;
+  role.ops[at - 1] = reduce;
+  const auto faults = verify(p);
+  REQUIRE_FALSE(faults.empty());
 }
