@@ -7,7 +7,7 @@ namespace lockstep::sim {
 EngineState::EngineState(const Program& program, const ClusterSpec& cluster, const Plan& plan,
                          Timeline& timeline)
     : overlap(std::max(1.0, cluster.device.overlap_slowdown)),
-      fluid(plan.crowded_devices || plan.shared_ports || overlap > 1),
+      fluid(plan.crowded_devices || plan.shared_ports || plan.shared_drives || overlap > 1),
       ranks(plan.folding.representatives.size()),
       cells(ranks.size() * kNumStreams),
       activities(fluid ? cells.size() : 0),
@@ -39,6 +39,13 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
       ranks_on.resize(r.device + 1);
     }
     ranks_on[r.device].push_back(i);
+    r.node = static_cast<std::uint32_t>(r.rank / std::max(1, cluster.ranks_per_node()));
+    if (!plan.shared_drives) continue;
+    if (r.node >= ranks_in.size()) {
+      ranks_in.resize(r.node + 1);
+      at_drives.resize(r.node + 1, 0);
+    }
+    ranks_in[r.node].push_back(i);
   }
 }
 

@@ -152,6 +152,11 @@ int busy_streams(const Program& program, bool cores_transfer) {
   return static_cast<int>(most);
 }
 
+bool uses_drives(const Program& program) {
+  return std::any_of(program.roles.begin(), program.roles.end(),
+                     [](const Role& role) { return role.drive_arena.v > 0; });
+}
+
 }  // namespace
 
 ClusterSpec apply(const WhatIfSpec& what_if, ClusterSpec cluster) {
@@ -192,8 +197,15 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   plan.crowded_devices = !given && ranks * busy_streams(program, plan.cores_transfer) >
                                        std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
+  plan.shared_drives = uses_drives(program);
+  if (plan.shared_drives && cluster.drives.count == 0) {
+    return invalid("the program keeps states on drives, and the nodes of cluster '" + cluster.name +
+                   "' have none: say cluster.drives.count, read_gb_s and write_gb_s");
+  }
+  // Of the ranks of a node none stands for another, because all count at its drives.
+  const bool alone_at_drives = !plan.shared_drives || cluster.ranks_per_node() == 1;
   plan.shared_ports = moves && cluster.network.library == CollectiveLibrary::Nccl;
-  if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
+  if (fold_ranks && !plan.shared_devices && alone_at_drives && what_if.jitter == 0) {
     plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
   } else {
     plan.folding = identity(world_size);

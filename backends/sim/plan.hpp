@@ -53,6 +53,7 @@ struct Plan {
   bool shared_devices = false;  // and these are of several ranks
   std::int64_t hand_over = 0;   // in ps: what waking a stream takes
   SampleTimes samples;          // EngineOptions::samples
+  bool shared_drives = false;   // ranks of a node read and write its drives
   bool shared_ports = false;    // transfers at one time divide the ports of a rank
   int message_parts = 1;        // tensor-parallel ranks that send a part of a message each,
   GroupLinks message_links;     // and the links over which they gather it

@@ -88,6 +88,9 @@ constexpr auto choices(Offload) {
                               {"optimizer", Offload::Optimizer},
                               {"parameters", Offload::Parameters}}};
 }
+constexpr auto choices(OffloadDevice) {
+  return Choices<OffloadDevice, 2>{{{"cpu", OffloadDevice::Cpu}, {"nvme", OffloadDevice::Nvme}}};
+}
 constexpr auto choices(CollectiveLibrary) {
   return Choices<CollectiveLibrary, 2>{
       {{"ring", CollectiveLibrary::Ring}, {"nccl", CollectiveLibrary::Nccl}}};

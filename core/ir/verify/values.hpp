@@ -40,6 +40,7 @@ class Values {
   bool step(RoleRun& run);
   void finish();
   void finish(RoleRun& run);
+  void finish_on_drive(RoleRun& run, const Unit& unit, OpId end);
   bool fault(const RoleRun& run, OpId id, const std::string& what);
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;

@@ -76,6 +76,9 @@ void validate_resnet(const Scenario& scenario, Faults& faults);
 /// The optimizer, its learning rate, and what is saved and looked at on the way.
 void validate_optimizer(const Scenario& scenario, Faults& faults);
 
+/// What lies beyond the device, and where.
+void validate_offload(const Scenario& s, Faults& faults);
+
 /// Schedules that update weights while microbatches are under way, and the keys that are for them.
 void validate_versions(const Scenario& s, Faults& faults);
 
