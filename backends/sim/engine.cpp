@@ -398,7 +398,7 @@ class Simulation {
  public:
   Simulation(const Program& program, const ClusterSpec& cluster, const WhatIfSpec& what_if,
              const Plan& plan, Timeline& timeline)
-      : islands_(find_islands(program, cluster, plan)), state_(program, cluster, plan, timeline) {
+      : islands_(find_islands(program, plan)), state_(program, cluster, plan, timeline) {
     const std::size_t threads = to_size(threads_for(to_size(state_.num_ops)));
     for (std::size_t i = 0; i < std::min(threads, islands_.ranks.size()); ++i) {
       engines_.emplace_back(program, cluster, what_if, plan, islands_, state_);

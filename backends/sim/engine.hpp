@@ -77,7 +77,8 @@ IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId,
 ///   of messages and host copies are not slowed down.
 ///
 /// Of the ranks that do the same at the same time only one is simulated (see fold_alike()). With
-/// jitter, or if ranks share a device's throughput or a node's drives, all are.
+/// jitter, or if ranks share a device's throughput, all are; and where they share drives, if a rank
+/// stands for ranks of nodes that are not alike.
 ///
 /// Requires verify(program).empty(). The same input gives the same result on any machine. Errors:
 /// Internal if the program gets stuck, naming the blocked ops, or if a message is on a stream that

@@ -12,6 +12,7 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
       cells(ranks.size() * kNumStreams),
       activities(fluid ? cells.size() : 0),
       meetings(plan.instances.size()),
+      at_drives(plan.drives.ranks.size(), 0),
       shares(plan.shared_ports ? ranks.size() * kPortsOfRank : 0,
              plan.shared_ports ? cells.size() : 0) {
   timeline.times.resize(ranks.size());
@@ -39,13 +40,6 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
       ranks_on.resize(r.device + 1);
     }
     ranks_on[r.device].push_back(i);
-    r.node = static_cast<std::uint32_t>(r.rank / std::max(1, cluster.ranks_per_node()));
-    if (!plan.shared_drives) continue;
-    if (r.node >= ranks_in.size()) {
-      ranks_in.resize(r.node + 1);
-      at_drives.resize(r.node + 1, 0);
-    }
-    ranks_in[r.node].push_back(i);
   }
 }
 

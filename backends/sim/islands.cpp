@@ -35,7 +35,7 @@ bool joins_copies(const Mesh& mesh, const Group& group) {
 
 }  // namespace
 
-Islands find_islands(const Program& program, const ClusterSpec& cluster, const Plan& plan) {
+Islands find_islands(const Program& program, const Plan& plan) {
   const auto count = static_cast<std::uint32_t>(plan.folding.representatives.size());
   const std::size_t num_groups = program.groups.size();
   const std::size_t num_pp = to_size(program.mesh.size_of("pp"));
@@ -45,14 +45,11 @@ Islands find_islands(const Program& program, const ClusterSpec& cluster, const P
   const auto instance = [&](std::uint32_t i, GroupId g) {
     return plan.instance_of[i * num_groups + to_size(g)];
   };
-  const auto node = [&](std::uint32_t i) {
-    return plan.folding.representatives[i] / std::max(1, cluster.ranks_per_node());
-  };
   DisjointSets sets(count);
   std::vector<std::uint32_t> first(plan.instances.size(), count);  // member, by instance
   for (std::uint32_t i = 0; i < count; ++i) {
     if (plan.shared_devices) sets.join(0, i);
-    if (plan.shared_drives && i > 0 && node(i) == node(i - 1)) sets.join(i - 1, i);
+    if (plan.shared_drives) sets.join(plan.drives.ranks[plan.drives.group_of[i]].front(), i);
     for (const int peer : role_of(i).peers) sets.join(i, plan.peer_of[i * num_pp + to_size(peer)]);
     for (const GroupId g : role_of(i).groups) {
       std::uint32_t& member = first[instance(i, g)];

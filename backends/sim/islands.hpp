@@ -19,6 +19,6 @@ struct Islands {
 /// The copies of the model (the coordinates along the mesh's data-parallel dimensions) as far as
 /// messages, other collectives and the drives of a node do not connect them. One island if ranks
 /// share a device's throughput.
-Islands find_islands(const Program& program, const ClusterSpec& cluster, const Plan& plan);
+Islands find_islands(const Program& program, const Plan& plan);
 
 }  // namespace lockstep::sim

@@ -202,13 +202,20 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
     return invalid("the program keeps states on drives, and the nodes of cluster '" + cluster.name +
                    "' have none: say cluster.drives.count, read_gb_s and write_gb_s");
   }
-  // Of the ranks of a node none stands for another, because all count at its drives.
-  const bool alone_at_drives = !plan.shared_drives || cluster.ranks_per_node() == 1;
   plan.shared_ports = moves && cluster.network.library == CollectiveLibrary::Nccl;
-  if (fold_ranks && !plan.shared_devices && alone_at_drives && what_if.jitter == 0) {
+  if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
     plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
   } else {
     plan.folding = identity(world_size);
+  }
+  if (plan.shared_drives) {
+    const int per_node = std::max(1, cluster.ranks_per_node());
+    std::optional<DriveGroups> groups = drive_groups(plan.folding, per_node);
+    if (!groups) {
+      plan.folding = identity(world_size);
+      groups = drive_groups(plan.folding, per_node);
+    }
+    plan.drives = std::move(*groups);
   }
   plan_meetings(program, cluster, plan);
   if (cluster.framework.scatters_messages) {

@@ -6,6 +6,7 @@
 
 #include "backends/backends.hpp"
 #include "backends/reference/reference_backend.hpp"
+#include "backends/sim/engine.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "tests/integration/parity_runs.hpp"
@@ -204,6 +205,41 @@ TEST_CASE("the ranks of a node share its drives, and those of two nodes do not",
       }
       const double alone = states * 100e-6 + static_cast<double>(bytes.v) / rate;
       CHECK(all.v == Approx(per_node * alone));
+    }
+  }
+}
+
+TEST_CASE("a rank that stands for others counts as often at the drives of its node",
+          "[integration]") {
+  struct Case {
+    int nodes, replicate, shard, pipeline;
+    bool folds;
+  };
+  for (const Case& c : {Case{4, 4, 2, 1, true}, Case{2, 1, 4, 1, true}, Case{2, 2, 1, 2, true},
+                        Case{4, 2, 2, 2, true}, Case{1, 1, 2, 1, true}}) {
+    INFO(c.nodes << " nodes, " << c.replicate << " x " << c.shard << " x pp " << c.pipeline);
+    const auto key = [](const char* name, int value) { return name + std::to_string(value); };
+    const LoadedScenario loaded = parse_scenario(
+        kBlocks, "drive",
+        {key("cluster.nodes=", c.nodes), "cluster.devices_per_node=2",
+         key("parallelism.data_parallel_replicate_degree=", c.replicate),
+         key("parallelism.data_parallel_shard_degree=", c.shard),
+         key("parallelism.pipeline_parallel_degree=", c.pipeline), "model.layers=4"});
+    if (!loaded.ok()) FAIL(to_string(loaded.errors.front()));
+    const Scenario& s = loaded.points.front().scenario;
+    const auto program = lower(s);
+    REQUIRE(program.ok());
+    const auto folded = sim::simulate(*program, s.cluster);
+    const auto whole = sim::simulate(*program, s.cluster, {}, {.fold = false});
+    REQUIRE(folded.ok());
+    REQUIRE(whole.ok());
+    CHECK(whole->ranks.size() == to_size(program->mesh.world_size()));
+    CHECK((folded->ranks.size() < whole->ranks.size()) == c.folds);
+    CHECK(folded->makespan == whole->makespan);
+    for (std::size_t i = 0; i < folded->ranks.size(); ++i) {
+      const auto& mine = folded->times[i];
+      const auto& theirs = whole->times[to_size(folded->ranks[i])];
+      for (const OpId id : mine.ids()) CHECK(mine[id].end == theirs[id].end);
     }
   }
 }
