@@ -129,6 +129,9 @@ class Parser {
     sub->add_option("--data", run_.data,
                     "of a program: what it trains on, as training.dataset of a scenario")
         ->type_name("PATH");
+    sub->add_option("--nvme-path", run_.nvme_path,
+                    "of a program: a folder on a drive, where its ranks keep states while they run")
+        ->type_name("DIR");
     sub->add_option("--checkpoint-every", run_.checkpoint_every,
                     "of a program: steps between checkpoints in --out")
         ->check(CLI::Range(1, 1000000000));

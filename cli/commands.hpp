@@ -34,8 +34,9 @@ struct RunArguments {
   std::string communicator;                 // of the backend cuda
   bool cuda_graphs = false, cudnn = false;  // of the backend cuda
   std::optional<int> trace_from, trace_steps;
-  // The next two lines are for a program's text only, because it has no scenario to say them.
+  // The next three lines are for a program's text only, because it has no scenario to say them.
   std::string cluster, data;            // empty: the preset "cpu", and synthetic data
+  std::string nvme_path;                // folder for what lies on a drive
   std::optional<int> checkpoint_every;  // in steps
 };
 int run_command(const RunArguments& arguments, const Console& console);

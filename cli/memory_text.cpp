@@ -48,14 +48,15 @@ std::string sum_of(const Program& program, const std::vector<const Buffer*>& liv
   return text;
 }
 
-std::string role_memory(const Program& program, const Role& role, bool on_host) {
-  const OpId at = fullest_op(role, on_host);
-  const Bytes arena = on_host ? role.host_arena : role.arena;
+std::string role_memory(const Program& program, const Role& role, Tier tier) {
+  const OpId at = fullest_op(role, tier);
+  const Bytes arena = role.arena_of(tier);
+  static constexpr IndexArray<Tier, const char*, kNumTiers> kNames{"arena", "host memory", "drive"};
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> by_kind{};
   std::vector<const Buffer*> live;
   std::int64_t total = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.on_host != on_host || !is_alive(b, at)) continue;
+    if (b.parent.valid() || b.tier != tier || !is_alive(b, at)) continue;
     by_kind[b.kind] += b.bytes.v;
     total += b.bytes.v;
     live.push_back(&b);
@@ -68,9 +69,9 @@ std::string role_memory(const Program& program, const Role& role, bool on_host) 
     }
     ranks += fmt::format(" {}", rank);
   }
-  std::string text = fmt::format("rank{}{}: {} {} ({} B)\n", role.ranks.size() == 1 ? "" : "s",
-                                 ranks, on_host ? "host memory" : "arena", bytes_text(arena),
-                                 count_text(double(arena.v)));
+  std::string text =
+      fmt::format("rank{}{}: {} {} ({} B)\n", role.ranks.size() == 1 ? "" : "s", ranks,
+                  kNames[tier], bytes_text(arena), count_text(double(arena.v)));
   if (role.ops.empty()) return text;
   text += fmt::format("most is alive at %{} ({}): {}\n\n", at.v, describe(program, role, at),
                       bytes_text({total}));
@@ -111,10 +112,13 @@ std::string terms_text(const DeviceMemory& memory, Bytes capacity) {
 }
 
 std::string role_memory(const Program& program, const Role& role, const ClusterSpec& cluster) {
-  const std::string device = role_memory(program, role, false) +
-                             terms_text(device_memory(program, role, cluster),
-                                        memory_per_rank(cluster, program.mesh.world_size()));
-  return role.host_arena.v > 0 ? device + "\n" + role_memory(program, role, true) : device;
+  std::string text = role_memory(program, role, Tier::Device) +
+                     terms_text(device_memory(program, role, cluster),
+                                memory_per_rank(cluster, program.mesh.world_size()));
+  for (const Tier tier : {Tier::Host, Tier::Drive}) {
+    if (role.arena_of(tier).v > 0) text += "\n" + role_memory(program, role, tier);
+  }
+  return text;
 }
 
 /// What the ZeRO paper's formula says of this model's states, for comparison with the plan: per

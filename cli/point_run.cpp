@@ -56,6 +56,7 @@ Subject subject_of(const Scenario& scenario) {
           scenario.cluster,
           scenario.what_if,
           scenario.dataset_path(),
+          scenario.nvme_path(),
           scenario.checkpoint,
           validation,
           scenario.training.on_nonfinite,
@@ -277,6 +278,7 @@ Result<void> PointRun::plan_steps(int training_steps) {
                                   options_.steps - options_.trace_from);
   options_.memory_samples = !out_.empty();  // for the trace that the folder gets
   options_.dataset = subject_.dataset;
+  options_.drive_folder = subject_.drive_folder;
   if (arguments_.cuda_graphs && arguments_.backend != "cuda") {
     return invalid("--cuda-graphs: only the backend 'cuda' has graphs");
   }

@@ -26,6 +26,7 @@ struct Subject {
   ClusterSpec cluster;
   WhatIfSpec what_if;
   std::string dataset;
+  std::string drive_folder;  // RunOptions::drive_folder
   CheckpointSpec checkpoint;
   ValidationSpec validation;  // with the path of its data
   NonFinite on_nonfinite = NonFinite::Stop;

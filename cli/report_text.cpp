@@ -223,6 +223,9 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
     if (rank->host_memory.v > 0) {
       summary.add("host memory", bytes_text(rank->host_memory), "what is offloaded");
     }
+    if (rank->drive.v > 0) {
+      summary.add("drive", bytes_text(rank->drive), "of the rank, between its uses");
+    }
   }
   if (!r.losses.empty()) {
     const std::string remark = losses_remark(r.losses);

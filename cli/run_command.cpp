@@ -102,6 +102,7 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
   if (auto fits = check_fits(loaded.program, cluster); !fits) return {{fits.error()}};
   subject.program = [&] { return Result<Program>(std::move(loaded.program)); };
   subject.dataset = arguments.data;
+  subject.drive_folder = arguments.nvme_path;
   subject.checkpoint.interval = arguments.checkpoint_every.value_or(0);
   auto ran = PointRun(arguments, console, subject, process, arguments.out).run();
   if (!ran) return {{ran.error()}};
@@ -118,6 +119,7 @@ std::vector<Error> misplaced_options(const RunArguments& arguments) {
   for (const auto& [given, option, key] :
        {std::tuple{!arguments.cluster.empty(), "--cluster", "cluster.preset"},
         std::tuple{!arguments.data.empty(), "--data", "training.dataset"},
+        std::tuple{!arguments.nvme_path.empty(), "--nvme-path", "parallelism.offload_nvme_path"},
         std::tuple{arguments.checkpoint_every.has_value(), "--checkpoint-every",
                    "checkpoint.interval"}}) {
     if (!given) continue;

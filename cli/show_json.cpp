@@ -27,19 +27,19 @@ Json op_json(const Program& program, const Role& role, OpId id) {
   return json;
 }
 
-Json arena_json(const Program& program, const Role& role, bool on_host) {
-  const OpId at = fullest_op(role, on_host);
+Json arena_json(const Program& program, const Role& role, Tier tier) {
+  const OpId at = fullest_op(role, tier);
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> by_kind{};
   for (const Buffer& b : role.buffers) {
-    if (!b.parent.valid() && b.on_host == on_host && is_alive(b, at)) by_kind[b.kind] += b.bytes.v;
+    if (!b.parent.valid() && b.tier == tier && is_alive(b, at)) by_kind[b.kind] += b.bytes.v;
   }
   Json kinds = Json::object();
   for (const BufferKind kind : by_kind.ids()) {
     if (by_kind[kind] > 0) kinds[std::string(to_string(kind))] = by_kind[kind];
   }
-  Json json = {{"arena_bytes", (on_host ? role.host_arena : role.arena).v}};
+  Json json = {{"arena_bytes", role.arena_of(tier).v}};
   if (!role.ops.empty()) {
-    json["most_alive_bytes"] = most_alive(role, on_host).v;
+    json["most_alive_bytes"] = most_alive(role, tier).v;
     json["most_alive_at"] = describe(program, role, at);
   }
   json["by_kind"] = std::move(kinds);
@@ -94,6 +94,7 @@ Json program_json(const Program& program, std::optional<Rank> rank) {
              return Json{{"ranks", role.ranks},
                          {"arena_bytes", role.arena.v},
                          {"host_arena_bytes", role.host_arena.v},
+                         {"drive_arena_bytes", role.drive_arena.v},
                          {"ops", std::move(ops)}};
            })}};
 }
@@ -117,28 +118,32 @@ Json schedule_json(const Program& program, std::optional<Rank> rank) {
 }
 
 Json memory_json(const Scenario& scenario, const Program& program, std::optional<Rank> rank) {
-  return {
-      {"roles",
-       of_roles(program, rank,
-                [&](const Role& role) {
-                  const DeviceMemory memory = device_memory(program, role, scenario.cluster);
-                  Json json = {{"ranks", role.ranks}, {"device", arena_json(program, role, false)}};
-                  if (role.host_arena.v > 0) json["host"] = arena_json(program, role, true);
-                  Json terms = Json::array();
-                  for (const MemoryTerm& term : memory.terms) {
-                    terms.push_back({{"name", term.name},
-                                     {"formula", term.formula},
-                                     {"bytes", term.bytes.v},
-                                     {"given_back", term.given_back}});
-                  }
-                  const MemoryFigures sums = memory.figures();
-                  json["beside_arena"] = std::move(terms);
-                  json["max_allocated_bytes"] = sums.allocated.v;
-                  json["process_bytes"] = sums.process.v;
-                  json["needed_bytes"] = sums.needed.v;
-                  return json;
-                })},
-      {"device_bytes", memory_per_rank(scenario.cluster, program.mesh.world_size()).v}};
+  return {{"roles", of_roles(program, rank,
+                             [&](const Role& role) {
+                               const DeviceMemory memory =
+                                   device_memory(program, role, scenario.cluster);
+                               Json json = {{"ranks", role.ranks},
+                                            {"device", arena_json(program, role, Tier::Device)}};
+                               for (const Tier tier : {Tier::Host, Tier::Drive}) {
+                                 if (role.arena_of(tier).v == 0) continue;
+                                 json[std::string(to_string(tier))] =
+                                     arena_json(program, role, tier);
+                               }
+                               Json terms = Json::array();
+                               for (const MemoryTerm& term : memory.terms) {
+                                 terms.push_back({{"name", term.name},
+                                                  {"formula", term.formula},
+                                                  {"bytes", term.bytes.v},
+                                                  {"given_back", term.given_back}});
+                               }
+                               const MemoryFigures sums = memory.figures();
+                               json["beside_arena"] = std::move(terms);
+                               json["max_allocated_bytes"] = sums.allocated.v;
+                               json["process_bytes"] = sums.process.v;
+                               json["needed_bytes"] = sums.needed.v;
+                               return json;
+                             })},
+          {"device_bytes", memory_per_rank(scenario.cluster, program.mesh.world_size()).v}};
 }
 
 Model layers_of(const Scenario& scenario) {

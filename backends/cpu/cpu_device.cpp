@@ -160,6 +160,15 @@ Result<void> CpuDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, v
   });
 }
 
+Result<void> CpuDevice::enqueue_host_work(OpId id, const Op& op,
+                                          std::function<Result<void>()> work) {
+  return enqueue_task(id, op.stream, [this, work = std::move(work)](SimTime begin) {
+    const Counted occupied(run_context_.activity->occupied);  // it may wait for a disk
+    if (const auto done = work(); !done) run_context_.fail(done.error());
+    return begin;
+  });
+}
+
 Result<void> CpuDevice::wait(Stream waiter, OpId dependency) {
   return push(waiter, {dependency, nullptr, 0});
 }

@@ -50,6 +50,8 @@ class CudaDevice final : public Device {
   Result<void> enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) override;
   Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
                             std::size_t bytes) override;
+  Result<void> enqueue_host_work(OpId id, const Op& op,
+                                 std::function<Result<void>()> work) override;
   Result<void> wait(Stream waiter, OpId dependency) override;
   Result<std::vector<OpTime>> synchronize() override;
 

@@ -140,6 +140,16 @@ Result<void> CudaDevice::enqueue_copy(OpId id, const Op& op, std::byte* buffer, 
   });
 }
 
+Result<void> CudaDevice::enqueue_host_work(OpId id, const Op& op,
+                                           std::function<Result<void>()> work) {
+  return enqueue_work(id, op.stream, [this, &op, work = std::move(work)] {
+    return driver_.run_on_host(handle(op.stream), [this, work] {
+      if (node_.failure().is_set() || host_failure_.is_set()) return;
+      if (const auto done = work(); !done) host_failure_.set(done.error());
+    });
+  });
+}
+
 Result<void> CudaDevice::wait(Stream waiter, OpId dependency) {
   return push(waiter, {dependency, Kind::Wait, nullptr});
 }

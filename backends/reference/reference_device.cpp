@@ -30,7 +30,7 @@ ReferenceDevice::ReferenceDevice(const Program& program, Rank rank, RunContext& 
       run_context_(context),
       arena_bytes_(program.role_of(rank).arena.v),
       arena_(to_size(ceil_div(arena_bytes_, sizeof(Line)))),
-      host_arena_(to_size(ceil_div(program.role_of(rank).host_arena.v, sizeof(Line)))),
+      host_arena_(to_size(ceil_div(program.role_of(rank).host_arena.v, kDriveBlock))),
       states_(program.role_of(rank).ops.size()),
       times_(states_.size()) {}
 
@@ -72,6 +72,14 @@ Result<void> ReferenceDevice::enqueue_copy(OpId id, const Op& op, std::byte* buf
   const bool to_device = op.kind == OpKind::HostToDevice;
   return enqueue_task(id, op.stream, [=](OpTime&) {
     std::memcpy(to_device ? buffer : host, to_device ? host : buffer, bytes);
+    return true;
+  });
+}
+
+Result<void> ReferenceDevice::enqueue_host_work(OpId id, const Op& op,
+                                                std::function<Result<void>()> work) {
+  return enqueue_task(id, op.stream, [this, work = std::move(work)](OpTime&) {
+    if (const auto done = work(); !done) run_context_.fail(done.error());
     return true;
   });
 }

@@ -39,6 +39,8 @@ class ReferenceDevice final : public Device {
   Result<void> enqueue_call(OpId id, const Op& op, std::span<std::byte* const> args) override;
   Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
                             std::size_t bytes) override;
+  Result<void> enqueue_host_work(OpId id, const Op& op,
+                                 std::function<Result<void>()> work) override;
   Result<void> wait(Stream waiter, OpId dependency) override;
   Result<std::vector<OpTime>> synchronize() override;
 
@@ -50,6 +52,9 @@ class ReferenceDevice final : public Device {
  private:
   struct alignas(64) Line {
     std::byte bytes[64];
+  };
+  struct alignas(kDriveBlock) Block {
+    std::byte bytes[kDriveBlock];
   };
   struct Item {
     OpId op;    // the op that runs, or that is waited for
@@ -67,7 +72,8 @@ class ReferenceDevice final : public Device {
   const Program& program_;
   RunContext& run_context_;
   std::int64_t arena_bytes_;
-  std::vector<Line> arena_, host_arena_;
+  std::vector<Line> arena_;
+  std::vector<Block> host_arena_;
   StepContext context_;
   IndexArray<Stream, Queue, kNumStreams> queues_;
   IndexVector<OpId, State> states_;  // by op

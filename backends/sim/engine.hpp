@@ -68,12 +68,17 @@ IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId,
 /// - A host copy takes bytes / host_bandwidth; one that brings samples from memory that is not
 ///   pinned, 2 bytes / host_memory_bandwidth in addition. Samples are not brought before
 ///   EngineOptions::samples has them.
+/// - What is read from a node's drives, or written to them, takes their latency + bytes at the rate
+///   that the rank reaches alone (DriveSpec). Of several at one time, by whichever ranks and in
+///   whichever direction, each has the drives for an equal part of the time: flash that reads
+///   cannot write.
 /// - Calls of a rank that takes part in a running collective or message progress at
 ///   1/overlap_slowdown (DeviceSpec), and so does a transfer of which a rank runs a call. Latencies
 ///   of messages and host copies are not slowed down.
 ///
 /// Of the ranks that do the same at the same time only one is simulated (see fold_alike()). With
-/// jitter, or if ranks share a device's throughput, all are.
+/// jitter, or if ranks share a device's throughput, all are; and where they share drives, if a rank
+/// stands for ranks of nodes that are not alike.
 ///
 /// Requires verify(program).empty(). The same input gives the same result on any machine. Errors:
 /// Internal if the program gets stuck, naming the blocked ops, or if a message is on a stream that

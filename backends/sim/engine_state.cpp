@@ -7,11 +7,12 @@ namespace lockstep::sim {
 EngineState::EngineState(const Program& program, const ClusterSpec& cluster, const Plan& plan,
                          Timeline& timeline)
     : overlap(std::max(1.0, cluster.device.overlap_slowdown)),
-      fluid(plan.crowded_devices || plan.shared_ports || overlap > 1),
+      fluid(plan.crowded_devices || plan.shared_ports || plan.shared_drives || overlap > 1),
       ranks(plan.folding.representatives.size()),
       cells(ranks.size() * kNumStreams),
       activities(fluid ? cells.size() : 0),
       meetings(plan.instances.size()),
+      at_drives(plan.drives.ranks.size(), 0),
       shares(plan.shared_ports ? ranks.size() * kPortsOfRank : 0,
              plan.shared_ports ? cells.size() : 0) {
   timeline.times.resize(ranks.size());

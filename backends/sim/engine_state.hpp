@@ -64,11 +64,11 @@ struct alignas(kCacheLine) SimRank {
   int running_transfers = 0;
   Rank rank = 0;
   std::int64_t slowed = 0;     // ps that calls took longer because of transfers beside them
-  std::int32_t waits_for[14];  // by stream: the op of this rank its front op waits for; -1: none
+  std::int32_t waits_for[16];  // by stream: the op of this rank its front op waits for; -1: none
   std::int64_t host_late = 0;  // ps by which the host launches later than RolePlan::launched
   std::uint32_t device = 0;
 };
-static_assert(kNumStreams <= 14);
+static_assert(kNumStreams <= 16);
 
 /// A collective that not all members have reached.
 struct Meeting {
@@ -98,7 +98,8 @@ struct EngineState {
   std::vector<std::vector<Meeting>> meetings;        // by group instance
   std::vector<int> running_on;                       // by device: calls, and transfers of its cores
   std::vector<std::vector<std::uint32_t>> ranks_on;  // by device
-  PortShares shares;                                 // by leader
+  std::vector<int> at_drives;  // by group of Plan::drives: reads and writes of one of its nodes
+  PortShares shares;           // by leader
   EndNotes notes;
   std::int64_t num_ops = 0;
 };

@@ -49,6 +49,7 @@ Islands find_islands(const Program& program, const Plan& plan) {
   std::vector<std::uint32_t> first(plan.instances.size(), count);  // member, by instance
   for (std::uint32_t i = 0; i < count; ++i) {
     if (plan.shared_devices) sets.join(0, i);
+    if (plan.shared_drives) sets.join(plan.drives.ranks[plan.drives.group_of[i]].front(), i);
     for (const int peer : role_of(i).peers) sets.join(i, plan.peer_of[i * num_pp + to_size(peer)]);
     for (const GroupId g : role_of(i).groups) {
       std::uint32_t& member = first[instance(i, g)];

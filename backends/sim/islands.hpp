@@ -17,8 +17,8 @@ struct Islands {
 };
 
 /// The copies of the model (the coordinates along the mesh's data-parallel dimensions) as far as
-/// messages and other collectives do not connect them. One island if ranks share a device's
-/// throughput.
+/// messages, other collectives and the drives of a node do not connect them. One island if ranks
+/// share a device's throughput.
 Islands find_islands(const Program& program, const Plan& plan);
 
 }  // namespace lockstep::sim

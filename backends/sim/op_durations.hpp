@@ -31,6 +31,11 @@ class OpDurations {
   }
 
   std::int64_t of_copy(const Role& role, const Op& op) const {
+    if (is_drive_copy(op.kind)) {
+      const DriveSpec& drives = cluster_.drives;
+      const BytesPerSecond rate = drives.alone(op.kind == OpKind::DriveToHost);
+      return to_sim_time(drives.latency + payload_bytes(program_, role, op) / rate).count();
+    }
     const DeviceSpec& device = cluster_.device;
     if (!(device.host_bandwidth.v > 0)) return 0;
     const Bytes bytes = payload_bytes(program_, role, op);

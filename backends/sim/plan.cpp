@@ -152,6 +152,11 @@ int busy_streams(const Program& program, bool cores_transfer) {
   return static_cast<int>(most);
 }
 
+bool uses_drives(const Program& program) {
+  return std::any_of(program.roles.begin(), program.roles.end(),
+                     [](const Role& role) { return role.drive_arena.v > 0; });
+}
+
 }  // namespace
 
 ClusterSpec apply(const WhatIfSpec& what_if, ClusterSpec cluster) {
@@ -192,11 +197,25 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   plan.crowded_devices = !given && ranks * busy_streams(program, plan.cores_transfer) >
                                        std::max(1, cluster.device.concurrent_ranks);
   plan.shared_devices = plan.crowded_devices && ranks > 1;
+  plan.shared_drives = uses_drives(program);
+  if (plan.shared_drives && cluster.drives.count == 0) {
+    return invalid("the program keeps states on drives, and the nodes of cluster '" + cluster.name +
+                   "' have none: say cluster.drives.count, read_gb_s and write_gb_s");
+  }
   plan.shared_ports = moves && cluster.network.library == CollectiveLibrary::Nccl;
   if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
     plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
   } else {
     plan.folding = identity(world_size);
+  }
+  if (plan.shared_drives) {
+    const int per_node = std::max(1, cluster.ranks_per_node());
+    std::optional<DriveGroups> groups = drive_groups(plan.folding, per_node);
+    if (!groups) {
+      plan.folding = identity(world_size);
+      groups = drive_groups(plan.folding, per_node);
+    }
+    plan.drives = std::move(*groups);
   }
   plan_meetings(program, cluster, plan);
   if (cluster.framework.scatters_messages) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/sim/drive_groups.hpp"
 #include "backends/sim/engine.hpp"
 #include "backends/sim/port_shares.hpp"
 #include "backends/sim/ways_of_framework.hpp"
@@ -53,6 +54,8 @@ struct Plan {
   bool shared_devices = false;  // and these are of several ranks
   std::int64_t hand_over = 0;   // in ps: what waking a stream takes
   SampleTimes samples;          // EngineOptions::samples
+  bool shared_drives = false;   // ranks of a node read and write its drives,
+  DriveGroups drives;           // in these groups
   bool shared_ports = false;    // transfers at one time divide the ports of a rank
   int message_parts = 1;        // tensor-parallel ranks that send a part of a message each,
   GroupLinks message_links;     // and the links over which they gather it

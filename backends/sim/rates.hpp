@@ -73,6 +73,7 @@ class Rates {
   /// end of everything that it slows down or speeds up anew.
   void count(std::uint32_t leader, int change) {
     const OpKind kind = cells_[leader].kind;
+    if (is_drive_copy(kind)) return use_drives(leader, change);
     if (is_aside(leader)) return;
     if (kind == OpKind::Call) {
       SimRank& r = ranks_[cells_[leader].rank];
@@ -89,6 +90,26 @@ class Rates {
       const bool copies = c == leader || !is_p2p(kind);
       if (plan_.crowded_devices && plan_.cores_transfer && copies) occupy(r.device, change);
     }
+  }
+
+  void use_drives(std::uint32_t leader, int change) {
+    const std::uint32_t user = cells_[leader].rank;
+    const std::uint32_t group = plan_.drives.group_of[user];
+    state_.at_drives[group] += change * plan_.drives.weight[user];
+    for (const std::uint32_t rank : plan_.drives.ranks[group]) {
+      for (const Stream stream : {Stream::DriveRead, Stream::DriveWrite}) {
+        const std::uint32_t c = rank * kNumStreams + static_cast<std::uint32_t>(stream);
+        if (cells_[c].state == Cell::Active && is_drive_copy(cells_[c].kind)) retime(c);
+      }
+    }
+  }
+
+  /// The part of the rate that a copy would have alone.
+  double drive_share(std::uint32_t leader) const {
+    const bool reads = cells_[leader].kind == OpKind::DriveToHost;
+    const int users = state_.at_drives[plan_.drives.group_of[cells_[leader].rank]];
+    const DriveSpec& drives = cluster_.drives;
+    return std::min(1.0, drives.all(reads).v / users / drives.alone(reads).v);
   }
 
   void occupy(std::uint32_t device, int change) {
@@ -145,6 +166,7 @@ class Rates {
   }
 
   double rate(std::uint32_t leader) const {
+    if (is_drive_copy(cells_[leader].kind)) return drive_share(leader);
     if (is_aside(leader)) return 1;
     if (cells_[leader].kind == OpKind::Call) {
       const SimRank& r = ranks_[cells_[leader].rank];

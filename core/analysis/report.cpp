@@ -25,6 +25,7 @@ struct RoleFacts {
   int weight_staleness = 0;
   std::map<std::string, std::int64_t> peak_by_kind;
   Bytes host_memory;
+  Bytes drive;
 };
 
 Bytes bytes_sent(const Program& program, const Role& role) {
@@ -100,7 +101,7 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::int64_t total = 0;
   const auto add = [&](const Buffer& b, int sign) {
-    if (b.on_host) return;
+    if (b.tier != Tier::Device) return;
     live[b.kind] += sign * b.bytes.v;
     total += sign * b.bytes.v;
   };
@@ -187,7 +188,8 @@ class Analyzer {
     const std::vector<bool> shared = shared_stages(program_);
     for (const Role& role : program_.roles) {
       facts_.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
-                        weight_staleness(program_, role), peak_by_kind(role), role.host_arena});
+                        weight_staleness(program_, role), peak_by_kind(role), role.host_arena,
+                        role.drive_arena});
     }
   }
 
@@ -343,7 +345,7 @@ class Analyzer {
                               : program_.role_of(rank).arena;
       report_.ranks.push_back({rank, rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
                                mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
-                               arena, f.peak_by_kind, f.host_memory});
+                               arena, f.peak_by_kind, f.host_memory, f.drive});
       makespan = t.makespan;
       bubble += t.makespan - t.compute;
       exposed += t.exposed_comm;

@@ -33,6 +33,7 @@ struct RankReport {
   /// order). Kinds that have none there are left out.
   std::map<std::string, std::int64_t> peak_memory_by_kind;
   Bytes host_memory;  // size of the arena in host memory, which holds what is offloaded
+  Bytes drive;        // and of that on the node's drives
   bool operator==(const RankReport&) const = default;
 };
 

@@ -150,6 +150,7 @@ Report from_json(const ordered_json& j) {
     rank.peak_memory.v = j.at("peak_memory_bytes").at(i);
     j.at("peak_memory_bytes_by_kind").at(i).get_to(rank.peak_memory_by_kind);
     if (j.contains("host_memory_bytes")) rank.host_memory.v = j.at("host_memory_bytes").at(i);
+    if (j.contains("drive_bytes")) rank.drive.v = j.at("drive_bytes").at(i);
     r.ranks.push_back(std::move(rank));
   }
   for (const auto& [name, kind] : j.at("kinds").items()) {
@@ -212,6 +213,7 @@ std::string report_json(const Report& r) {
   rank_field("peak_memory_bytes_by_kind",
              [](const RankReport& x) { return ordered_json(x.peak_memory_by_kind); });
   rank_field("host_memory_bytes", [](const RankReport& x) { return x.host_memory.v; });
+  rank_field("drive_bytes", [](const RankReport& x) { return x.drive.v; });
   j["kinds"] = ordered_json::object();
   for (const auto& [name, kind] : r.kinds) {
     j["kinds"][name] = {

@@ -9,6 +9,7 @@
 #include "core/base/dtype.hpp"
 #include "core/base/units.hpp"
 #include "core/cluster/data_loader.hpp"
+#include "core/cluster/drives.hpp"
 #include "core/cluster/framework.hpp"
 
 namespace lockstep {
@@ -114,6 +115,7 @@ struct ClusterSpec {
   LinkSpec intra_node;
   LinkSpec inter_node;  // one port of a node
   NetworkSpec network;
+  DriveSpec drives;         // of every node
   FrameworkSpec framework;  // the software that runs on it
   DataLoaderSpec loader;    // of every rank
   int ranks_per_node() const { return devices_per_node * ranks_per_device; }

@@ -44,7 +44,7 @@ Result<void> Decoder::load(const StateReader* state) {
   }
   if (auto filled = device_.fill(0, made_.program.roles[0].arena.v, 0); !filled) return filled;
   position_ = 0;
-  return load_state(made_.program, 0, device_, 0, state);
+  return load_state(made_.program, 0, {device_}, 0, state);
 }
 
 Result<void> Decoder::clear() {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/handover/words.hpp"
@@ -65,6 +66,33 @@ Json schedule_of(const Scenario& s, std::vector<std::string>& unsaid) {
   return {{"type", "WarmupDecayLR"}, {"params", params}};
 }
 
+Json device_of(OffloadDevice device, const std::string& folder) {
+  if (device == OffloadDevice::Cpu) return {{"device", "cpu"}, {"pin_memory", true}};
+  return {{"device", "nvme"},
+          {"nvme_path", folder.empty() ? "/local_nvme" : folder},
+          {"pin_memory", true}};
+}
+
+void say_offload(const Scenario& s, int stage, Json& config, std::vector<std::string>& unsaid) {
+  const StrategySpec& p = s.strategy;
+  const std::string folder = s.nvme_path();
+  if (p.offload != Offload::None) {
+    set(config, "parallelism.offload", device_of(p.offload_optimizer_device, folder));
+  }
+  if (p.offload == Offload::Parameters) {
+    config["zero_optimization"]["offload_param"] = device_of(p.offload_param_device, folder);
+  }
+  if (!p.offloads_to_drive()) return;
+  leave_unsaid(unsaid, stage < 3,
+               "parallelism.offload_optimizer_device = \"nvme\": it offloads to drives in stage 3 "
+               "only");
+  if (p.offload_optimizer_device != OffloadDevice::Nvme) return;
+  const int units = std::max(p.offload_buffer_count, p.least_offload_buffers());
+  set(config, "parallelism.offload_buffer_count", units * swapped_tensors(s.optimizer.name));
+  set(config, "parallelism.offload_pipeline_read", p.offload_pipeline_read);
+  set(config, "parallelism.offload_pipeline_write", p.offload_pipeline_write);
+}
+
 void say_zero(const Scenario& s, Json& config, std::vector<std::string>& unsaid) {
   const StrategySpec& p = s.strategy;
   const bool shards = p.data_parallel_shard_degree > 1;
@@ -79,12 +107,7 @@ void say_zero(const Scenario& s, Json& config, std::vector<std::string>& unsaid)
       set(config, "parallelism.fsdp_reshard_degree", p.fsdp_reshard_degree);
     }
   }
-  if (p.offload != Offload::None) {
-    set(config, "parallelism.offload", {{"device", "cpu"}, {"pin_memory", true}});
-  }
-  if (p.offload == Offload::Parameters) {
-    config["zero_optimization"]["offload_param"] = {{"device", "cpu"}, {"pin_memory", true}};
-  }
+  say_offload(s, stage, config, unsaid);
   if (shards && stage > 0 && p.data_parallel_replicate_degree > 1) {
     set(config, "parallelism.data_parallel_shard_degree", p.data_parallel_shard_degree);
     leave_unsaid(unsaid, stage < 3,

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/handover/plan_writer.hpp"
+#include "core/handover/words.hpp"
 
 namespace lockstep {
 namespace {
@@ -270,7 +271,6 @@ class DeepSpeedReader {
       plan_.set("parallelism.fsdp_persistence_threshold", whole_number(threshold),
                 s != nullptr ? shown(*s) : "");
       if (s == nullptr) plan_.assume("DeepSpeed's threshold of persistence, 100,000 parameters");
-      persistent_ = threshold > 0;
       take_whole("parallelism.fsdp_reshard_degree");
     } else {
       for (const char* name : {"stage3_param_persistence_threshold", "stage3_max_live_parameters",
@@ -296,29 +296,50 @@ class DeepSpeedReader {
     const std::string parameters = word("zero_optimization.offload_param.device");
     const bool old = flag("zero_optimization.cpu_offload", false);
     const bool old_parameters = flag("zero_optimization.cpu_offload_params", false);
-    const auto is_host = [](const std::string& device) {
+    const auto is_offloaded = [](const std::string& device) {
       return device == "cpu" || device == "nvme";
     };
-    for (const auto& [name, device] :
-         {std::pair{"offload_optimizer", optimizer}, std::pair{"offload_param", parameters}}) {
-      if (device == "nvme") {
-        plan_.lose(std::string("zero_optimization.") + name +
-                   ".device = \"nvme\": host memory is here, which is faster");
-      }
-    }
-    if (stage == 3 && (is_host(parameters) || old_parameters)) {
+    if (stage == 3 && (is_offloaded(parameters) || old_parameters)) {
       plan_.text("parallelism.offload", "parameters",
                  "zero_optimization.offload_param.device = \"" + parameters + "\"");
-      if (persistent_) {
-        plan_.set("parallelism.fsdp_persistence_threshold", std::int64_t{0});
-        plan_.lose(
-            "zero_optimization.stage3_param_persistence_threshold, beside offload_param: "
-            "offloaded parameters leave none on the device here");
-      }
-    } else if (stage > 0 && (is_host(optimizer) || old)) {
+    } else if (stage > 0 && (is_offloaded(optimizer) || old)) {
       plan_.text("parallelism.offload", "optimizer",
                  old ? "zero_optimization.cpu_offload = true"
                      : "zero_optimization.offload_optimizer.device = \"" + optimizer + "\"");
+    }
+    if (stage == 0) return;
+    if (optimizer == "nvme") read_swapping("optimizer");
+    if (stage == 3 && parameters == "nvme") read_swapping("param");
+  }
+
+  /// What lies on drives: "optimizer" or "param".
+  void read_swapping(const std::string& what) {
+    const std::string part = "zero_optimization.offload_" + what + ".";
+    plan_.text("parallelism.offload_" + what + "_device", "nvme", part + "device = \"nvme\"");
+    const std::string folder = word(part + "nvme_path");
+    if (!folder.empty()) {
+      plan_.text("parallelism.offload_nvme_path", folder, part + "nvme_path = \"" + folder + "\"");
+    }
+    if (what != "optimizer") return;
+    const bool reads = flag(part + "pipeline_read", false);
+    const bool writes = flag(part + "pipeline_write", false);
+    plan_.set("parallelism.offload_pipeline_read", reads ? "true" : "false",
+              part + "pipeline_read");
+    plan_.set("parallelism.offload_pipeline_write", writes ? "true" : "false",
+              part + "pipeline_write");
+    constexpr double kBuffers = 4;  // DeepSpeed's default
+    const bool sgd = word(name_of("optimizer.name")) == "SGD";
+    const int tensors = swapped_tensors(sgd ? OptimizerKind::Sgd : OptimizerKind::AdamW);
+    const std::int64_t units = whole_number(number(part + "buffer_count", kBuffers)) / tensors;
+    const std::int64_t least = 1 + (reads ? 1 : 0) + (writes ? 1 : 0);
+    if (units < least) {
+      plan_.lose(part + "buffer_count has " + std::to_string(units) + " times the " +
+                 std::to_string(tensors) +
+                 " tensors of a parameter, and reading and writing beside "
+                 "the update needs " +
+                 std::to_string(least) + " times as many: so many are here");
+    } else {
+      plan_.set("parallelism.offload_buffer_count", units, part + "buffer_count");
     }
   }
 
@@ -420,7 +441,6 @@ class DeepSpeedReader {
   std::set<std::string, std::less<>> used_;
   std::int64_t ranks_ = 1;
   double reduce_bytes_ = 4;
-  bool persistent_ = false;  // DeepSpeed keeps small parameters whole on every rank
 };
 
 }  // namespace

@@ -202,6 +202,9 @@ void say_data_parallel(const Scenario& s, Arguments& a, std::vector<std::string>
   a.flag_if(p.offload == Offload::Optimizer, named("parallelism.offload"));
   leave_unsaid(unsaid, p.offload == Offload::Parameters,
                "parallelism.offload = \"parameters\": it keeps parameters on the device");
+  leave_unsaid(unsaid, p.offloads_to_drive(),
+               "parallelism.offload_optimizer_device and offload_param_device = \"nvme\": it "
+               "offloads to host memory");
   leave_unsaid(unsaid, p.reshards_to_fewer() || p.fsdp_persistence_threshold > 0,
                "parallelism.fsdp_reshard_degree, fsdp_persistence_threshold: it has neither");
 }

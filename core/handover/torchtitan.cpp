@@ -265,6 +265,9 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
              std::string(s.strategy.offload == Offload::Parameters ? "true" : "false"));
   leave_unsaid(h.unsaid, s.strategy.offload == Offload::Optimizer,
                "parallelism.offload = \"optimizer\": it offloads parameters as well, or nothing");
+  leave_unsaid(h.unsaid, s.strategy.offloads_to_drive(),
+               "parallelism.offload_optimizer_device and offload_param_device = \"nvme\": it "
+               "offloads to host memory");
   leave_unsaid(h.unsaid, t.reset_attention_mask,
                "training.reset_attention_mask: choose a flavor of the model with attn_mask_type = "
                "\"block_causal\"");

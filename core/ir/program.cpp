@@ -13,14 +13,16 @@ constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "comm",  "workspace",  "input", "metric", "param_version", "outer"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
-    "call",      "all_reduce", "all_gather",      "reduce_scatter",
-    "broadcast", "all_to_all", "all_to_all_rows", "rotate",
-    "send",      "recv",       "host_to_device",  "device_to_host"};
+    "call",           "all_reduce",    "all_gather",     "reduce_scatter", "broadcast",
+    "all_to_all",     "all_to_all_rows", "rotate",       "send",           "recv",
+    "host_to_device", "device_to_host", "drive_to_host", "host_to_drive"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "layer",        "gather",        "reduce",        "replicate",
     "send_forward", "recv_forward", "send_backward", "recv_backward", "copy",
-    "copy_back",    "host",         "stages"};
+    "copy_back",    "host",         "stages",        "drive_read",    "drive_write"};
+
+constexpr std::array<std::string_view, kNumTiers> kTierNames = {"device", "host", "drive"};
 
 constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {"tokens",
                                                                        "targets",
@@ -110,6 +112,7 @@ bool ops_look_along(const Program& program, int dim) {
 
 std::string_view to_string(BufferKind kind) { return name_of(kBufferKindNames, kind); }
 std::string_view to_string(OpKind kind) { return name_of(kOpKindNames, kind); }
+std::string_view to_string(Tier tier) { return name_of(kTierNames, tier); }
 std::string_view to_string(Stream stream) { return name_of(kStreamNames, stream); }
 std::string_view to_string(HostData data) { return name_of(kHostDataNames, data); }
 
@@ -258,7 +261,8 @@ BufferId Role::root(BufferId id) const {
 
 bool Role::operator==(const Role& other) const {
   if (ranks != other.ranks || ops != other.ops || buffers != other.buffers ||
-      units != other.units || arena != other.arena || host_arena != other.host_arena) {
+      units != other.units || arena != other.arena || host_arena != other.host_arena ||
+      drive_arena != other.drive_arena) {
     return false;
   }
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -309,6 +313,8 @@ Access access(const Program& program, const Op& op, std::size_t index) {
     case OpKind::Recv:
       return Access::Write;
     case OpKind::DeviceToHost:
+    case OpKind::DriveToHost:
+    case OpKind::HostToDrive:
       return index == 0 ? Access::Read : Access::Write;
     case OpKind::HostToDevice:
       return index == 0 && op.moves_memory() ? Access::Read : Access::Write;

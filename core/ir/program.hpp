@@ -109,19 +109,32 @@ enum class BufferKind : std::uint8_t {
 inline constexpr int kNumBufferKinds = static_cast<int>(BufferKind::Outer) + 1;
 std::string_view to_string(BufferKind kind);
 
+/// Where a buffer lies. Each tier of a rank is an arena of its own, larger and slower than the one
+/// before it. The host's own computations (Stream::Host) reach its memory only; copies lead from
+/// one tier to the next.
+enum class Tier : std::uint8_t {
+  Device,
+  Host,
+  Drive,  // a file (ZeRO-Infinity, Rajbhandari et al. 2021); only copies reach it
+};
+inline constexpr int kNumTiers = static_cast<int>(Tier::Drive) + 1;
+std::string_view to_string(Tier tier);
+/// Of offsets and sizes of what lies on a drive, and of buffers in host memory beside it: direct
+/// I/O moves whole blocks of so many bytes.
+inline constexpr std::int64_t kDriveBlock = 4096;
+
 /// A buffer, or a view, which is a byte range of its parent. Views have no lifetime of their own. A
-/// buffer `on_host` is in host memory, where the host's own computations (Stream::Host) and copies
-/// can reach it. A view with `piece_of` is a piece: member i of that group sees the bytes from
-/// offset + i × bytes on. ZeRO updates its piece of parameters that it holds whole.
+/// view with `piece_of` is a piece: member i of that group sees the bytes from offset + i × bytes
+/// on. ZeRO updates its piece of parameters that it holds whole.
 struct Buffer {
   Bytes bytes;
-  std::int64_t offset = 0;  // in the arena of its memory; that of a view is in its parent
+  std::int64_t offset = 0;  // in the arena of its tier; that of a view is in its parent
   OpId first, last;         // ops of its lifetime, inclusive; both invalid if it is persistent
   BufferId parent;          // invalid unless it is a view
   GroupId piece_of;         // valid if it is a piece: each member of the group sees another one
   BufferKind kind = BufferKind::Activation;
   DType dtype = DType::F32;
-  bool on_host = false;
+  Tier tier = Tier::Device;
   std::int16_t layer = -1;  // index of the layer it belongs to (embedding 0, blocks, head)
   Microbatch microbatch = -1;
   std::int32_t name = -1;  // into Program::names: "x", "saved", "grads"
@@ -148,14 +161,33 @@ enum class OpKind : std::uint8_t {
                   // (read) and one on the device (written)
   DeviceToHost,   // args: one buffer (read); or one on the device (read) and one in host memory
                   // (written)
+  DriveToHost,    // args: one buffer on the drive (read), one in host memory (written)
+  HostToDrive,    // args: one buffer in host memory (read), one on the drive (written)
 };
-inline constexpr int kNumOpKinds = static_cast<int>(OpKind::DeviceToHost) + 1;
+inline constexpr int kNumOpKinds = static_cast<int>(OpKind::HostToDrive) + 1;
 std::string_view to_string(OpKind kind);
 constexpr bool is_collective(OpKind k) { return k >= OpKind::AllReduce && k <= OpKind::Rotate; }
 /// Whether every member sends each of the others another part of its data.
 constexpr bool is_exchange(OpKind k) { return k == OpKind::AllToAll || k == OpKind::AllToAllRows; }
 constexpr bool is_p2p(OpKind k) { return k == OpKind::Send || k == OpKind::Recv; }
 constexpr bool is_copy(OpKind k) { return k >= OpKind::HostToDevice; }
+constexpr bool is_drive_copy(OpKind k) { return k >= OpKind::DriveToHost; }
+/// The tiers between which a copy of two buffers leads.
+struct CopyPath {
+  Tier from = Tier::Device, to = Tier::Device;
+};
+constexpr CopyPath path_of(OpKind copy) {
+  switch (copy) {
+    case OpKind::HostToDevice:
+      return {Tier::Host, Tier::Device};
+    case OpKind::DeviceToHost:
+      return {Tier::Device, Tier::Host};
+    case OpKind::DriveToHost:
+      return {Tier::Drive, Tier::Host};
+    default:
+      return {Tier::Host, Tier::Drive};
+  }
+}
 
 /// The ordered queues of a rank, on every backend: CUDA streams, queues of CPU threads, lanes of
 /// the simulator. Receives have streams of their own, so that a receive that is posted early never
@@ -172,11 +204,13 @@ enum class Stream : std::uint8_t {
   SendBackward,
   RecvBackward,
   Copy,
-  CopyBack,  // copies to the host, so that both directions of the bus are used at once
-  Host,      // calls that the host computes on buffers in its memory
-  Stages,    // collectives of pipeline ranks that divide a layer: some are posted early and wait
+  CopyBack,    // copies to the host, so that both directions of the bus are used at once
+  Host,        // calls that the host computes on buffers in its memory
+  Stages,      // collectives of pipeline ranks that divide a layer: some are posted early and wait
+  DriveRead,   // copies from the drive to host memory
+  DriveWrite,  // and back, so that what is next is read while what was computed last is written
 };
-inline constexpr int kNumStreams = static_cast<int>(Stream::Stages) + 1;
+inline constexpr int kNumStreams = static_cast<int>(Stream::DriveWrite) + 1;
 std::string_view to_string(Stream stream);
 
 /// The target of a host copy: what it brings.
@@ -357,8 +391,12 @@ struct Role {
   std::vector<OpId> after;     // the lists of all ops, one after the other (after_of)
   std::vector<BufferId> args;  // likewise (args_of)
   IndexVector<int, Unit> units;
-  Bytes arena;       // peak memory: every buffer on the device lies in [0, arena)
-  Bytes host_arena;  // likewise for the buffers in host memory
+  Bytes arena;        // peak memory: every buffer on the device lies in [0, arena)
+  Bytes host_arena;   // likewise for the buffers in host memory
+  Bytes drive_arena;  // and for those on the drive; whole blocks of kDriveBlock
+  Bytes arena_of(Tier tier) const {
+    return tier == Tier::Device ? arena : tier == Tier::Host ? host_arena : drive_arena;
+  }
   std::span<const OpId> after_of(const Op& op) const {
     return {after.data() + op.after_begin, op.after_count};
   }
@@ -367,8 +405,8 @@ struct Role {
   }
   const Buffer& buffer(BufferId id) const { return buffers[id]; }
   const Op& op(OpId id) const { return ops[id]; }
-  /// The absolute offset in the arena, with the offsets of parents added; for a piece, that of the
-  /// first member's.
+  /// The absolute offset in the arena of its tier, with the offsets of parents added; for a piece,
+  /// that of the first member's.
   std::int64_t arena_offset(BufferId id) const;
   BufferId root(BufferId id) const;          // the buffer itself, or the last parent of a view
   bool operator==(const Role& other) const;  // compares lists by content, wherever they lie

@@ -21,7 +21,7 @@ std::string gigabytes(Bytes bytes) {
 OpId peak_of(const Role& role) {
   OpId peak;
   for (const Buffer& buffer : role.buffers) {
-    if (buffer.on_host || buffer.parent.valid() || buffer.bytes.v == 0) continue;
+    if (buffer.tier != Tier::Device || buffer.parent.valid() || buffer.bytes.v == 0) continue;
     const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
     if (end != role.arena.v) continue;
     if (buffer.persistent()) return {};
@@ -35,7 +35,7 @@ std::string largest_buffers(const Program& program, const Role& role, OpId peak)
   for (const Buffer& buffer : role.buffers) {
     const bool alive =
         buffer.persistent() || (peak.valid() && buffer.first <= peak && peak <= buffer.last);
-    if (!buffer.parent.valid() && !buffer.on_host && alive) largest.push_back(&buffer);
+    if (!buffer.parent.valid() && buffer.tier == Tier::Device && alive) largest.push_back(&buffer);
   }
   std::stable_sort(largest.begin(), largest.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes.v > b->bytes.v; });
@@ -58,10 +58,33 @@ std::string beside_the_arena(const DeviceMemory& memory) {
   return text.empty() ? "" : " (" + gigabytes(memory.arena) + " of the program" + text + ")";
 }
 
+/// What the ranks of each node keep on its drives, together.
+Result<void> check_drives(const Program& program, const ClusterSpec& cluster) {
+  const Bytes capacity{cluster.drives.count * cluster.drives.capacity.v};
+  if (capacity.v <= 0) return {};
+  const int per_node = std::max(1, cluster.ranks_per_node());
+  const int world = program.mesh.world_size();
+  for (Rank first = 0; first < world; first += per_node) {
+    Bytes needed{0};
+    for (Rank rank = first; rank < std::min(first + per_node, world); ++rank) {
+      needed += program.role_of(rank).drive_arena;
+    }
+    if (needed <= capacity) continue;
+    return Error{ErrorKind::OutOfMemory,
+                 "ranks " + std::to_string(first) + " to " +
+                     std::to_string(std::min(first + per_node, world) - 1) + " need " +
+                     gigabytes(needed) + " on the drives of their node, which have " +
+                     gigabytes(capacity) + " (cluster.drives): take more nodes or larger drives",
+                 std::nullopt};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_capacity(const Program& program, const ClusterSpec& cluster,
                             MemoryFigures* most) {
+  if (const auto fits = check_drives(program, cluster); !fits) return fits;
   const Bytes capacity = memory_per_rank(cluster, program.mesh.world_size());
   if (capacity.v <= 0) {
     if (most) *most = most_memory(program, cluster);

@@ -83,7 +83,7 @@ class Terms {
   /// a rank has alive at once is less than its arena. The allocator has `fragments` instead.
   void gaps() {
     if (!framework_.caching_allocator) return;
-    const Bytes alive = most_alive(role_, false);
+    const Bytes alive = most_alive(role_);
     add("gaps of the arena", static_cast<double>(alive.v - role_.arena.v),
         bytes_text(alive) + " alive at once - arena", MemoryPlace::Tensors);
   }
@@ -101,11 +101,12 @@ class Terms {
       if (unit.shard_group.valid() && !unit.whole_param) largest = std::max(largest, held);
     });
     if (largest == 0) return;
-    const OpId at = fullest_op(role_, false);
+    const OpId at = fullest_op(role_);
     for (const BufferKind kind : {BufferKind::ParamFull, BufferKind::Grad}) {
       std::int64_t units = 0, one = 0;
       for (const Buffer& b : role_.buffers) {
-        if (b.kind != kind || b.on_host || b.parent.valid() || b.persistent()) continue;
+        if (b.kind != kind || b.tier != Tier::Device || b.parent.valid() || b.persistent())
+          continue;
         if (!is_alive(b, at) || !is_of_block(b)) continue;
         units += b.bytes.v;
         one = largest * size_of(b.dtype);
@@ -123,7 +124,8 @@ class Terms {
     for (const Unit& unit : role_.units) {
       if (!unit.master.valid() || !unit.adam_v.valid()) continue;
       const Buffer& moment = role_.buffer(unit.adam_v);
-      if (moment.dtype == DType::F32 && !moment.on_host) elements += unit.shard_elements;
+      if (moment.dtype == DType::F32 && moment.tier == Tier::Device)
+        elements += unit.shard_elements;
     }
     const double fewer = framework_.optimizer_bytes - kOptimizerBytes;
     add("optimizer's states", fewer * static_cast<double>(elements),
@@ -233,7 +235,7 @@ class Terms {
 
   void narrow_activations() {
     if (!narrow_ || !is_16_bit(program_.dtype)) return;
-    const OpId at = fullest_op(role_, false);
+    const OpId at = fullest_op(role_);
     double bytes = 0;
     std::int64_t calls = 0;
     for (const Op& op : role_.ops) {
@@ -291,9 +293,9 @@ class Terms {
 
   void blocks() {
     if (!framework_.caching_allocator) return;
-    std::int64_t transient = most_alive(role_, false).v + one_by_one_;
+    std::int64_t transient = most_alive(role_).v + one_by_one_;
     for (const Buffer& b : role_.buffers) {
-      if (b.persistent() && !b.on_host) transient -= b.bytes.v;
+      if (b.persistent() && b.tier == Tier::Device) transient -= b.bytes.v;
     }
     const auto part = [&](const char* name, double fraction, bool given_back) {
       add(name, fraction * static_cast<double>(transient),
@@ -365,10 +367,10 @@ bool is_alive(const Buffer& buffer, OpId at) {
 namespace {
 
 /// The bytes of buffers with a lifetime that are alive at each op.
-std::vector<std::int64_t> alive_by_op(const Role& role, bool on_host) {
+std::vector<std::int64_t> alive_by_op(const Role& role, Tier tier) {
   std::vector<std::int64_t> change(role.ops.size() + 1, 0);
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.persistent() || b.on_host != on_host) continue;
+    if (b.parent.valid() || b.persistent() || b.tier != tier) continue;
     change[to_size(b.first)] += b.bytes.v;
     change[to_size(b.last) + 1] -= b.bytes.v;
   }
@@ -378,17 +380,17 @@ std::vector<std::int64_t> alive_by_op(const Role& role, bool on_host) {
 
 }  // namespace
 
-OpId fullest_op(const Role& role, bool on_host) {
-  const std::vector<std::int64_t> alive = alive_by_op(role, on_host);
+OpId fullest_op(const Role& role, Tier tier) {
+  const std::vector<std::int64_t> alive = alive_by_op(role, tier);
   return from_index<OpId>(
       static_cast<std::size_t>(std::max_element(alive.begin(), alive.end()) - alive.begin()));
 }
 
-Bytes most_alive(const Role& role, bool on_host) {
-  const std::vector<std::int64_t> alive = alive_by_op(role, on_host);
+Bytes most_alive(const Role& role, Tier tier) {
+  const std::vector<std::int64_t> alive = alive_by_op(role, tier);
   std::int64_t bytes = *std::max_element(alive.begin(), alive.end());
   for (const Buffer& b : role.buffers) {
-    if (b.persistent() && b.on_host == on_host) bytes += b.bytes.v;
+    if (b.persistent() && b.tier == tier) bytes += b.bytes.v;
   }
   return {bytes};
 }

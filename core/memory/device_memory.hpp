@@ -58,10 +58,9 @@ Bytes memory_per_rank(const ClusterSpec& cluster, int ranks);
 
 /// Whether a buffer is alive while op `at` runs. Persistent buffers always are.
 bool is_alive(const Buffer& buffer, OpId at);
-/// The first op of the list at which most bytes are alive, in the host's memory or the device's; 0
-/// for a role without ops.
-OpId fullest_op(const Role& role, bool on_host);
+/// The first op of the list at which most bytes are alive in a tier; 0 for a role without ops.
+OpId fullest_op(const Role& role, Tier tier = Tier::Device);
 /// The bytes of all buffers that are alive at that op: the arena without its gaps.
-Bytes most_alive(const Role& role, bool on_host);
+Bytes most_alive(const Role& role, Tier tier = Tier::Device);
 
 }  // namespace lockstep

@@ -44,6 +44,9 @@ struct RunOptions {
   bool memory_samples = true;
   /// Path of the data, for open_dataset; empty: synthetic data. The simulator reads none.
   std::string dataset;
+  /// The folder in which every rank keeps a file while the run lasts, if the program keeps
+  /// something on a drive. The simulator makes none.
+  std::string drive_folder;
   /// If given, weights (and moments, if it holds them) come from here instead of from the seed, and
   /// its step continues the count of steps, the data and the learning rate's schedule.
   const TrainingState* initial_state = nullptr;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,8 @@ struct Device {
   virtual std::byte* arena() = 0;
   virtual std::int64_t arena_bytes() const = 0;
   /// Role::host_arena bytes of host memory that the device's streams can reach, for what is
-  /// offloaded. A device that returns null has none and runs no program that needs it.
+  /// offloaded, aligned to kDriveBlock. A device that returns null has none and runs no program
+  /// that needs it.
   virtual std::byte* host_arena() { return nullptr; }
   /// The next three give the host access to a byte range of the arena. They block, and may be
   /// called only while all streams are idle.
@@ -74,6 +76,15 @@ struct Device {
   /// before synchronize() returns.
   virtual Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
                                     std::size_t bytes) = 0;
+  /// Puts work of the host on op.stream, behind what is there, such as reading from a drive into
+  /// host memory; never blocks. The work may wait for a disk, and its error ends the run. Only
+  /// programs with something on a drive need it.
+  virtual Result<void> enqueue_host_work(OpId, const Op&, std::function<Result<void>()>) {
+    return Error{
+        ErrorKind::Unsupported,
+        "this device runs no work of the host on its streams: what lies on a drive needs it",
+        std::nullopt};
+  }
   /// All later work of `waiter` starts after `dependency` (an op enqueued in this step) has ended.
   virtual Result<void> wait(Stream waiter, OpId dependency) = 0;
   /// Blocks until all streams are idle; they are so after an error, too. Returns the times of the

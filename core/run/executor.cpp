@@ -59,12 +59,12 @@ class Execution {
             const ExecutorOptions& executor_options)
       : program_(program),
         options_(options),
+        batches_(batches),
         executor_options_(executor_options),
         process_(executor_options.process != nullptr ? *executor_options.process : sole_),
-        ports_(ports),
+        ports_(ports.begin(), ports.end()),
         spikes_(options.spikes),
         crew_(static_cast<int>(ports.size())) {
-    for (const RankPort& port : ports) runners_.emplace_back(program, port, batches);
     if (process_.size() == 1 && executor_options.context != nullptr) {
       watch_.emplace(*executor_options.context, executor_options.timeout, Watch::Ways{});
       watch_->start();
@@ -89,7 +89,34 @@ class Execution {
  private:
   bool leads() const { return process_.index() == 0; }
 
+  /// Opens the files of the ranks that keep something on a drive.
+  Result<void> open_drives() {
+    bool direct = true;
+    for (RankPort& port : ports_) {
+      const std::int64_t bytes = program_.role_of(port.rank).drive_arena.v;
+      if (bytes == 0) continue;
+      if (options_.drive_folder.empty()) {
+        return invalid(
+            "states lie on a drive, and no folder of one is named for this run: set "
+            "parallelism.offload_nvme_path in the scenario, or --nvme-path for a program");
+      }
+      auto opened = Drive::open(options_.drive_folder, port.rank, bytes);
+      if (!opened) return opened.error();
+      drives_.push_back(std::move(*opened));
+      port.drive = drives_.back().get();
+      direct = direct && port.drive->direct();
+    }
+    if (!direct) {
+      note("the file system of '" + options_.drive_folder +
+           "' has no direct I/O: what is read and written there goes through the page cache, so "
+           "that its times are not those of a drive");
+    }
+    return {};
+  }
+
   Result<void> run_steps() {
+    if (auto opened = open_drives(); !opened) return opened;
+    for (const RankPort& port : ports_) runners_.emplace_back(program_, port, batches_);
     if (options_.resume != nullptr) {
       state_ = options_.resume;
     } else if (options_.initial_state != nullptr) {
@@ -466,10 +493,12 @@ class Execution {
 
   const Program& program_;
   const RunOptions& options_;
+  const BatchSource& batches_;
   const ExecutorOptions& executor_options_;
   SoleProcess sole_;
   Process& process_;
-  std::span<const RankPort> ports_;
+  std::vector<std::unique_ptr<Drive>> drives_;
+  std::vector<RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
   std::optional<HeldState> held_;

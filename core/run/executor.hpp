@@ -12,15 +12,18 @@
 #include "core/ir/program.hpp"
 #include "core/run/backend.hpp"
 #include "core/run/device.hpp"
+#include "core/run/drive.hpp"
 #include "core/run/process.hpp"
 
 namespace lockstep {
 
-/// What the executor needs of one rank. The backend owns both; they outlive the run.
+/// What the executor needs of one rank. The backend owns device and communicator; they outlive the
+/// run.
 struct RankPort {
   Rank rank = 0;
   Device* device = nullptr;
   Communicator* communicator = nullptr;
+  Drive* drive = nullptr;  // execute() opens it, if the rank keeps something on a drive
 };
 
 struct ExecutorOptions {
@@ -46,8 +49,9 @@ struct ExecutorOptions {
 /// lowest rank that copies them to the host, 0 if none does. A step in which one of them is not
 /// finite is reported, and options.on_nonfinite says what follows.
 /// The first error of any rank ends the run of all of them and is returned: Unsupported (a kernel
-/// that a device lacks, before any op runs), InvalidSpec (initial state does not fit), Device, or
-/// what options.store returned.
+/// that a device lacks, before any op runs), InvalidSpec (initial state does not fit, or there is
+/// no folder for what lies on a drive), OutOfMemory (a drive has no room for it), Device, or what
+/// options.store returned.
 /// Several processes call it together, with the same program and options, which they compare before
 /// the first step. Spans and state are in the result of the leader (process 0), which alone calls
 /// on_step and on_note; any process may cancel. An error in the middle of a step reaches the other

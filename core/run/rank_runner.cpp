@@ -25,7 +25,7 @@ constexpr std::uint8_t kPoison = 0xff;
 std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
   std::vector<std::pair<std::int64_t, std::int64_t>> kept;
   for (const Buffer& buffer : role.buffers) {
-    if (buffer.persistent() && !buffer.on_host)
+    if (buffer.persistent() && buffer.tier == Tier::Device)
       kept.emplace_back(buffer.offset, buffer.offset + buffer.bytes.v);
   }
   std::sort(kept.begin(), kept.end());
@@ -98,9 +98,11 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
+    const Tier tier = role_.buffer(id).tier;
     std::byte* const arena =
-        role_.buffer(id).on_host ? port.device->host_arena() : port.device->arena();
-    addresses_.push_back(arena + arena_offset(program, port.rank, id));
+        tier == Tier::Device ? port.device->arena() : port.device->host_arena();
+    addresses_.push_back(tier == Tier::Drive ? nullptr  // a file has no addresses
+                                             : arena + arena_offset(program, port.rank, id));
     sizes_.push_back(role_.buffer(id).bytes.v);
   }
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {
@@ -121,7 +123,8 @@ Result<void> RankRunner::prepare(const StateReader* state, const ExecutorOptions
     std::memset(port_.device->host_arena(), options.poison ? kPoison : 0,
                 to_size(role_.host_arena.v));
   }
-  return load_state(program_, port_.rank, *port_.device, program_.training.seed, state);
+  return load_state(program_, port_.rank, {*port_.device, port_.drive}, program_.training.seed,
+                    state);
 }
 
 Result<RankStep> RankRunner::run_step(const StepContext& context, std::int64_t sample,
@@ -170,12 +173,18 @@ Result<void> RankRunner::move_persistent(const Move& move) {
 Result<void> RankRunner::keep() {
   const std::byte* const host = port_.device->host_arena();
   if (role_.host_arena.v > 0) kept_on_host_.assign(host, host + role_.host_arena.v);
+  if (port_.drive != nullptr) {
+    if (auto kept = port_.drive->keep(); !kept) return kept;
+  }
   return move_persistent(
       [&](std::int64_t at, std::span<std::byte> to) { return port_.device->read(at, to); });
 }
 
 Result<void> RankRunner::restore() {
   std::copy(kept_on_host_.begin(), kept_on_host_.end(), port_.device->host_arena());
+  if (port_.drive != nullptr) {
+    if (auto restored = port_.drive->restore(); !restored) return restored;
+  }
   return move_persistent(
       [&](std::int64_t at, std::span<std::byte> from) { return port_.device->write(at, from); });
 }
@@ -202,6 +211,7 @@ Result<void> RankRunner::enqueue(OpId id) {
   }
   const std::span<std::byte* const> args(addresses_.data() + op.args_begin, op.args_count);
   if (op.kind == OpKind::Call) return port_.device->enqueue_call(id, op, args);
+  if (is_drive_copy(op.kind)) return enqueue_drive_copy(id);
   if (op.moves_memory()) {
     const bool to_device = op.kind == OpKind::HostToDevice;
     return port_.device->enqueue_copy(id, op, args[to_device ? 1 : 0], args[to_device ? 0 : 1],
@@ -223,6 +233,18 @@ Result<void> RankRunner::enqueue(OpId id) {
   }
   const std::span<const std::int64_t> bytes(sizes_.data() + op.args_begin, op.args_count);
   return port_.communicator->enqueue(id, op, args, bytes, role_.buffer(role_.args_of(op)[0]).dtype);
+}
+
+Result<void> RankRunner::enqueue_drive_copy(OpId id) {
+  const Op& op = role_.op(id);
+  const auto buffers = role_.args_of(op);
+  const bool reads = op.kind == OpKind::DriveToHost;
+  const std::int64_t offset = role_.arena_offset(buffers[reads ? 0 : 1]);
+  const std::span<std::byte> memory(addresses_[op.args_begin + (reads ? 1 : 0)],
+                                    to_size(sizes_[op.args_begin]));
+  return port_.device->enqueue_host_work(id, op, [drive = port_.drive, reads, offset, memory] {
+    return reads ? drive->read(offset, memory) : drive->write(offset, memory);
+  });
 }
 
 const IndexList* RankRunner::list(TableKind kind) const {

@@ -44,6 +44,7 @@ class RankRunner {
   /// Enqueues the ops of a step that synchronizes replicas, or of one that does not.
   Result<void> enqueue_all(bool synchronizes, const std::function<Result<void>()>& before_update);
   Result<void> enqueue(OpId id);
+  Result<void> enqueue_drive_copy(OpId id);
   /// Fills the host side of a copy to the device with what its HostData names.
   void fill_input(const Op& op, std::vector<std::byte>& staging);
   void fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging);

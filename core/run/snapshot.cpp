@@ -1,7 +1,6 @@
 #include "core/run/snapshot.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/index_vector.hpp"
 #include "core/run/state_transfer.hpp"
@@ -35,8 +34,11 @@ StateSnapshot::StateSnapshot(const Program& program, std::span<const RankPort> p
     }
     for (std::int64_t at = 0; at < buffer.bytes.v; at += kBlockBytes) {
       const std::size_t count = to_size(std::min(kBlockBytes, buffer.bytes.v - at));
-      blocks_.push_back({port->device, buffer.on_host, role.arena_offset(saved.buffer) + at,
-                         raw + to_size(at), count});
+      blocks_.push_back({{*port->device, port->drive},
+                         buffer.tier,
+                         role.arena_offset(saved.buffer) + at,
+                         raw + to_size(at),
+                         count});
     }
     used += to_size(state.elements > 0 ? state.elements * size : buffer.bytes.v);
     used = to_size(round_up(static_cast<std::int64_t>(used), std::int64_t{8}));
@@ -71,10 +73,7 @@ void StateSnapshot::read_states() {
 }
 
 Result<void> StateSnapshot::copy(const Block& block) {
-  const std::span<std::byte> to(bytes_.data() + block.to, block.count);
-  if (!block.on_host) return block.device->read(block.from, to);
-  std::memcpy(to.data(), block.device->host_arena() + block.from, to.size());
-  return {};
+  return block.memory.read(block.tier, block.from, {bytes_.data() + block.to, block.count});
 }
 
 OpId first_update(const Program& program, Rank rank) {
@@ -86,7 +85,7 @@ OpId first_update(const Program& program, Rank rank) {
         if (!id.valid()) return false;
         const Buffer& buffer = role.buffer(id);
         const std::int64_t at = role.arena_offset(id);
-        return buffer.on_host == written.on_host && begin < at + buffer.bytes.v &&
+        return buffer.tier == written.tier && begin < at + buffer.bytes.v &&
                at < begin + written.bytes.v;
       });
     });

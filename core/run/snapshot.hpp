@@ -12,6 +12,7 @@
 #include "core/ir/program.hpp"
 #include "core/run/executor.hpp"
 #include "core/run/first_error.hpp"
+#include "core/run/rank_memory.hpp"
 
 namespace lockstep {
 
@@ -44,9 +45,9 @@ class StateSnapshot {
 
  private:
   struct Block {  // what one thread copies at a time
-    Device* device = nullptr;
-    bool on_host = false;
-    std::int64_t from = 0;  // offset in the arena
+    RankMemory memory;
+    Tier tier = Tier::Device;
+    std::int64_t from = 0;  // offset in the arena of the tier
     std::size_t to = 0, count = 0;
   };
   Result<void> copy(const Block& block);

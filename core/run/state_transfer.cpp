@@ -292,8 +292,8 @@ std::vector<SavedBuffer> saved_buffers(const Program& program) {
   return saved;
 }
 
-Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
-                        const StateReader* state) {
+Result<void> load_state(const Program& program, Rank rank, const RankMemory& memory,
+                        std::uint64_t seed, const StateReader* state) {
   const Role& role = program.role_of(rank);
   if (auto fit = check_replicas(program, state); !fit) return fit;
   const bool moments = holds(state, "adam_m.") || holds(state, "adam_v.");
@@ -345,11 +345,7 @@ Result<void> load_state(const Program& program, Rank rank, Device& device, std::
                         state_of.blocks(), codes.data());
         shard.swap(codes);
       }
-      if (buffer.on_host) {
-        std::memcpy(device.host_arena() + role.arena_offset(id), shard.data(), shard.size());
-      } else if (auto sent = device.write(role.arena_offset(id), shard); !sent) {
-        return sent.error();
-      }
+      if (auto sent = memory.write(buffer.tier, role.arena_offset(id), shard); !sent) return sent;
     }
   }
   return {};

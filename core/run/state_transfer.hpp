@@ -14,6 +14,7 @@
 #include "core/run/device.hpp"
 #include "core/run/executor.hpp"
 #include "core/run/process.hpp"
+#include "core/run/rank_memory.hpp"
 
 namespace lockstep {
 
@@ -34,7 +35,7 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 /// updated, its moments, and the states of the outer optimizer. Those that it lacks are not valid.
 std::array<BufferId, 5> kept_buffers(const Unit& unit);
 
-/// Writes the rank's shards into its arena. Parameters come from `state`, or from the seed if it is
+/// Writes the rank's shards into its arenas. Parameters come from `state`, or from the seed if it is
 /// null, as those of adapters do if `state` lacks them, and are rounded where a master copy keeps
 /// them in full, or where they are frozen in fewer digits; moments come from `state` if it
 /// holds any, else they are zero; padding is zero. Replicas that train apart take the only one of a
@@ -43,8 +44,8 @@ std::array<BufferId, 5> kept_buffers(const Unit& unit);
 /// equal. Errors: InvalidSpec if they are not, or naming the tensor that is
 /// missing or has another shape or type than the program; Unsupported for an element type that
 /// initial values cannot be rounded to; those of reading.
-Result<void> load_state(const Program& program, Rank rank, Device& device, std::uint64_t seed,
-                        const StateReader* state);
+Result<void> load_state(const Program& program, Rank rank, const RankMemory& memory,
+                        std::uint64_t seed, const StateReader* state);
 
 /// What is saved of a program's state: each parameter and its moments, as whole tensors. Tied
 /// copies of a parameter are left out.

@@ -53,7 +53,16 @@ std::string name_of(const Program& program, const Op& op) {
            (is_backward(op.stream) ? " backward" : " forward");
   }
   if (op.moves_memory()) {
-    return op.kind == OpKind::HostToDevice ? "copy to device" : "copy to host";
+    switch (op.kind) {
+      case OpKind::HostToDevice:
+        return "copy to device";
+      case OpKind::DeviceToHost:
+        return "copy to host";
+      case OpKind::DriveToHost:
+        return "read from drive";
+      default:
+        return "write to drive";
+    }
   }
   return "copy " + std::string(to_string(op.host()));
 }
@@ -161,7 +170,7 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   std::vector<MemoryEvent> events;
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(id);
-    if (buffer.parent.valid() || buffer.on_host || buffer.bytes.v == 0) continue;
+    if (buffer.parent.valid() || buffer.tier != Tier::Device || buffer.bytes.v == 0) continue;
     if (buffer.persistent()) {
       live[buffer.kind] += buffer.bytes.v;
       continue;

@@ -93,6 +93,9 @@ constexpr auto choices(SemiSyncMethod) {
                                      {"local_sgd", SemiSyncMethod::LocalSgd},
                                      {"diloco", SemiSyncMethod::DiLoCo}}};
 }
+constexpr auto choices(OffloadDevice) {
+  return Choices<OffloadDevice, 2>{{{"cpu", OffloadDevice::Cpu}, {"nvme", OffloadDevice::Nvme}}};
+}
 constexpr auto choices(CollectiveLibrary) {
   return Choices<CollectiveLibrary, 2>{
       {{"ring", CollectiveLibrary::Ring}, {"nccl", CollectiveLibrary::Nccl}}};

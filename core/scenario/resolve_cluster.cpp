@@ -96,6 +96,16 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     fault("network", "oversubscription", "oversubscription must be at least 1");
   }
   not_negative("network", "spine_latency_us", n.spine_latency.v);
+  const DriveSpec& d = c.drives;
+  not_negative("drives", "count", d.count);
+  if (d.count > 0) {
+    positive("drives", "read_gb_s", d.read.v);
+    positive("drives", "write_gb_s", d.write.v);
+  }
+  not_negative("drives", "capacity_gb", static_cast<double>(d.capacity.v));
+  not_negative("drives", "latency_us", d.latency.v);
+  at_least_one("drives", "queue_depth", d.queue_depth);
+  positive("drives", "request_mb", static_cast<double>(d.request.v));
 }
 
 bool read_profile(std::string_view text, const std::string& file, const std::string& name,

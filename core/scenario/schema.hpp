@@ -184,6 +184,12 @@ void describe(V& v, StrategySpec& p) {
   v.field("fsdp_max_active_stages", p.fsdp_max_active_stages);
   v.field("accumulate_sharded_gradients", p.accumulate_sharded_gradients);
   v.field("offload", p.offload);
+  v.field("offload_optimizer_device", p.offload_optimizer_device);
+  v.field("offload_param_device", p.offload_param_device);
+  v.field("offload_nvme_path", p.offload_nvme_path);
+  v.field("offload_buffer_count", p.offload_buffer_count);
+  v.field("offload_pipeline_read", p.offload_pipeline_read);
+  v.field("offload_pipeline_write", p.offload_pipeline_write);
   v.field("bucket_cap_mb", p.bucket_cap, UnitPrefix::Mebi);
   v.field("first_bucket_cap_mb", p.first_bucket_cap, UnitPrefix::Mebi);
   v.field("gradient_as_bucket_view", p.gradient_as_bucket_view);
@@ -265,6 +271,17 @@ void describe(V& v, NetworkSpec& n) {
   v.field("rails", n.rails);
   v.field("oversubscription", n.oversubscription);
   v.field("spine_latency_us", n.spine_latency, UnitPrefix::Micro);
+}
+
+template <class V>
+void describe(V& v, DriveSpec& d) {
+  v.field("count", d.count);
+  v.field("capacity_gb", d.capacity, UnitPrefix::Giga);
+  v.field("read_gb_s", d.read, UnitPrefix::Giga);
+  v.field("write_gb_s", d.write, UnitPrefix::Giga);
+  v.field("latency_us", d.latency, UnitPrefix::Micro);
+  v.field("queue_depth", d.queue_depth);
+  v.field("request_mb", d.request, UnitPrefix::Mebi);
 }
 
 template <class V>
@@ -352,6 +369,7 @@ void describe(V& v, ClusterSpec& c) {
   v.table("intra_node", c.intra_node);
   v.table("inter_node", c.inter_node);
   v.table("network", c.network);
+  v.table("drives", c.drives);
 }
 
 }  // namespace lockstep

@@ -50,6 +50,12 @@ std::string Scenario::validation_path() const {
   if (validation.dataset.empty()) return "";
   return (std::filesystem::path(directory) / validation.dataset).string();
 }
+
+std::string Scenario::nvme_path() const {
+  if (strategy.offload_nvme_path.empty()) return "";
+  return (std::filesystem::path(directory) / strategy.offload_nvme_path).string();
+}
+
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;
 }

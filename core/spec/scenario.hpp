@@ -95,6 +95,7 @@ struct Scenario {
   /// TrainingSpec::dataset as a path that does not depend on `directory`; empty for synthetic data.
   std::string dataset_path() const;
   std::string validation_path() const;  // likewise
+  std::string nvme_path() const;        // likewise of StrategySpec::offload_nvme_path
   bool operator==(const Scenario&) const = default;
 };
 

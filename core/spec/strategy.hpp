@@ -29,11 +29,18 @@ enum class AccumulateShards {
 
 /// When pipeline ranks post their messages, and who waits for them (core/lower/passes/post.cpp).
 enum class P2pPosting { Async, Preposted, Fused, Blocking };
-/// What lies in the host's memory between its uses, and is updated there.
+/// What lies beyond the device between its uses, and is updated in the host's memory.
 enum class Offload {
   None,
   Optimizer,   // optimizer states, and the gradients for the update (ZeRO-Offload)
-  Parameters,  // parameters, too (FSDP's CPUOffload, DeepSpeed's offload_param)
+  Parameters,  // parameters, too (FSDP's CPUOffload, DeepSpeed's offload_param); those that stay
+               // whole on every rank stay on the device
+};
+
+/// Where what is offloaded lies (DeepSpeed's names).
+enum class OffloadDevice {
+  Cpu,   // in the host's memory
+  Nvme,  // on the node's drives (ZeRO-Infinity)
 };
 
 /// How ranks that divide the tokens of a sequence compute attention (core/model/attention.hpp).
@@ -119,6 +126,16 @@ struct StrategySpec {
   int fsdp_max_active_stages = 3;  // virtual stages gathered at a time; 0: all
   AccumulateShards accumulate_sharded_gradients = AccumulateShards::Default;
   Offload offload = Offload::None;
+  OffloadDevice offload_optimizer_device = OffloadDevice::Cpu;
+  OffloadDevice offload_param_device = OffloadDevice::Cpu;  // with Offload::Parameters
+  std::string offload_nvme_path;  // the folder for the files of a real run; nothing simulated
+  /// Units whose states from a drive have room in host memory at a time. 0: as few as the next two
+  /// need, that is one which is updated, one which is read and one which is written.
+  int offload_buffer_count = 0;
+  /// Whether the states of the next units are read while one is updated, and whether those of the
+  /// last one are written meanwhile.
+  bool offload_pipeline_read = true;
+  bool offload_pipeline_write = true;
   Bytes bucket_cap{25 << 20};       // DDP: a bucket closes when it reaches this size
   Bytes first_bucket_cap{1 << 20};  // DDP: the bucket that is reduced first
   /// DDP: gradients are computed in the bucket. If false, they are copied into buckets and back,
@@ -131,6 +148,18 @@ struct StrategySpec {
   bool sync_batch_norm = false;     // compute statistics over all data-parallel ranks
   LocalSgdSpec local_sgd;           // of a section of its own
 
+  bool offloads_to_drive() const {
+    return (offload != Offload::None && offload_optimizer_device == OffloadDevice::Nvme) ||
+           (offload == Offload::Parameters && offload_param_device == OffloadDevice::Nvme);
+  }
+  int least_offload_buffers() const {
+    return 1 + (offload_pipeline_read ? 1 : 0) + (offload_pipeline_write ? 1 : 0);
+  }
+  /// How many units ahead of the one that is updated the states are read.
+  int offload_read_ahead() const {
+    const int units = std::max(offload_buffer_count, least_offload_buffers());
+    return offload_pipeline_read ? units - 1 - (offload_pipeline_write ? 1 : 0) : 0;
+  }
   int data_parallel_degree() const {
     return data_parallel_replicate_degree * data_parallel_shard_degree;
   }

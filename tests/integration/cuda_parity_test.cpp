@@ -3,6 +3,7 @@
 // by fibers.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <random>
 
@@ -43,6 +44,7 @@ RunResult train(Backend& backend, const Program& program, const Scenario& s, int
                 RunOptions options = {}) {
   options.steps = steps;
   options.return_state = true;
+  options.drive_folder = std::filesystem::temp_directory_path().string();
   auto run = backend.run(program, s.cluster, options);
   if (!run) FAIL(to_string(run.error()));
   return std::move(*run);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
@@ -34,6 +35,7 @@ inline Outcome train(const Scenario& s, int steps = kParitySteps,
   RunOptions options;
   options.steps = steps;
   options.dataset = s.dataset_path();
+  options.drive_folder = std::filesystem::temp_directory_path().string();
   options.initial_state = from;
   options.return_state = true;
   auto run = backend->run(*program, s.cluster, options);

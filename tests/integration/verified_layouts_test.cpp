@@ -40,6 +40,7 @@ class RandomLayouts {
                "overlap_param_gather=true", "fsdp_reshard_degree=2",
                "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
                "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
+    drives();
     sometimes({"training.max_norm=0", "training.mixed_precision_param=bfloat16"});
     if (replicas > 1) {
       sometimes({"local_sgd.method=local_sgd local_sgd.sync_steps=3",
@@ -119,6 +120,17 @@ class RandomLayouts {
     if (pick(3) != 0) return false;
     keys_ += " " + one_of[pick(one_of.size())];
     return true;
+  }
+  /// What is offloaded may lie on drives, with as many buffers as it needs or more.
+  void drives() {
+    const bool parameters = keys_.find("offload=parameters") != std::string::npos;
+    if (!parameters && keys_.find("offload=optimizer") == std::string::npos) return;
+    if (pick(3) > 0) keys_ += " offload_optimizer_device=nvme";
+    if (parameters && pick(2) == 0) keys_ += " offload_param_device=nvme";
+    if (parameters) sometimes({"fsdp_persistence_threshold=1700"});
+    sometimes({"offload_pipeline_read=false", "offload_pipeline_write=false",
+               "offload_pipeline_read=false offload_pipeline_write=false",
+               "offload_buffer_count=4"});
   }
   void recompute_by_stage() {
     if (pick(2) == 0) return;

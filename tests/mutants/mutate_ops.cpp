@@ -187,7 +187,7 @@ bool Mutator::change_data() {
   for (const BufferId b : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(b);
     const bool same = buffer.kind == is.kind && buffer.name == is.name &&
-                      buffer.bytes == is.bytes && buffer.on_host == is.on_host;
+                      buffer.bytes == is.bytes && buffer.tier == is.tier;
     if (same && b != arg) like.push_back(b);
   }
   if (like.empty()) return false;
@@ -225,7 +225,7 @@ bool Mutator::change_operand() {
   std::vector<BufferId> equal;
   for (const BufferId b : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(b);
-    if (buffer.bytes == role.buffer(arg).bytes && buffer.on_host == role.buffer(arg).on_host &&
+    if (buffer.bytes == role.buffer(arg).bytes && buffer.tier == role.buffer(arg).tier &&
         b != arg) {
       equal.push_back(b);
     }

@@ -7,20 +7,19 @@ namespace lockstep::test {
 namespace {
 
 void give_own_bytes(Role& role) {
-  constexpr std::int64_t kAlign = 256;
-  std::int64_t device = 0, host = 0;
+  IndexArray<Tier, std::int64_t, kNumTiers> ends{};
   for (Buffer& buffer : role.buffers) {
     if (buffer.first.valid()) {
       buffer.first = {0};
       buffer.last = {static_cast<std::int32_t>(role.ops.size()) - 1};
     }
     if (buffer.parent.valid()) continue;
-    std::int64_t& end = buffer.on_host ? host : device;
-    buffer.offset = end;
-    end += (buffer.bytes.v + kAlign - 1) / kAlign * kAlign;
+    buffer.offset = ends[buffer.tier];
+    ends[buffer.tier] += round_up(buffer.bytes.v, kDriveBlock);
   }
-  role.arena = Bytes{device};
-  role.host_arena = Bytes{host};
+  role.arena = Bytes{ends[Tier::Device]};
+  role.host_arena = Bytes{ends[Tier::Host]};
+  role.drive_arena = Bytes{ends[Tier::Drive]};
 }
 
 void wait_for_all_before(Role& role) {

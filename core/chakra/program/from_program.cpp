@@ -99,10 +99,11 @@ ChakraNode ChakraWriter::node(Rank rank, const Role& role, OpId id) const {
   if (is_copy(op.kind)) {
     // What the host gives and takes is small, and ASTRA-sim has memory beside the device's only if
     // it is told so.
-    node.type = !op.moves_memory()                ? ChakraType::Compute
-                : op.kind == OpKind::HostToDevice ? ChakraType::MemoryLoad
-                                                  : ChakraType::MemoryStore;
-    node.on_host = !op.moves_memory();
+    node.type = !op.moves_memory() ? ChakraType::Compute
+                : op.kind == OpKind::HostToDevice || op.kind == OpKind::DriveToHost
+                    ? ChakraType::MemoryLoad
+                    : ChakraType::MemoryStore;
+    node.on_host = !op.moves_memory() || is_drive_copy(op.kind);
     node.bytes = std::exchange(node.payload, 0);
   } else if (is_p2p(op.kind)) {
     const Rank peer = program_.mesh.with_coordinate(rank, program_.mesh.index_of("pp"), op.peer());

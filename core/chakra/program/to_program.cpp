@@ -310,13 +310,21 @@ class Builder {
       case ChakraType::MemoryLoad:
       case ChakraType::MemoryStore: {
         const bool loads = node.type == ChakraType::MemoryLoad;
-        op.kind = loads ? OpKind::HostToDevice : OpKind::DeviceToHost;
-        op.stream = loads ? Stream::Copy : Stream::CopyBack;
+        // The host's own are those to and from a drive.
+        op.kind = node.on_host ? (loads ? OpKind::DriveToHost : OpKind::HostToDrive)
+                  : loads      ? OpKind::HostToDevice
+                               : OpKind::DeviceToHost;
+        op.stream = node.on_host ? (loads ? Stream::DriveRead : Stream::DriveWrite)
+                    : loads      ? Stream::Copy
+                                 : Stream::CopyBack;
         op.target = static_cast<std::int32_t>(HostData::Memory);
         const std::int64_t moved = std::max<std::int64_t>(1, node.bytes);
         op.args_begin = static_cast<std::uint32_t>(role.args.size());
         op.args_count = 2;
-        for (const bool host : {loads, !loads}) role.args.push_back(new_buffer(role, moved, host));
+        const CopyPath path = path_of(op.kind);
+        for (const Tier tier : {path.from, path.to}) {
+          role.args.push_back(new_buffer(role, moved, tier));
+        }
         return {};
       }
       default:
@@ -370,16 +378,16 @@ class Builder {
     const auto number = static_cast<int>(role.args.size() - op.args_begin);
     const auto [known, fresh] =
         shared_.try_emplace({role.ranks[0], op.stream, bytes, number}, BufferId{});
-    if (fresh) known->second = new_buffer(role, bytes, false);
+    if (fresh) known->second = new_buffer(role, bytes, Tier::Device);
     return known->second;
   }
 
-  static BufferId new_buffer(Role& role, std::int64_t bytes, bool host) {
+  static BufferId new_buffer(Role& role, std::int64_t bytes, Tier tier) {
     Buffer b;
     b.bytes = {bytes};
     b.kind = BufferKind::Comm;
     b.dtype = DType::U8;
-    b.on_host = host;
+    b.tier = tier;
     role.buffers.push_back(b);
     return from_index<BufferId>(role.buffers.size() - 1);
   }
@@ -388,8 +396,10 @@ class Builder {
   /// as the largest of them.
   static void place_buffers(Role& role) {
     for (const Buffer& b : role.buffers) {
-      std::int64_t& arena = b.on_host ? role.host_arena.v : role.arena.v;
-      arena = std::max(arena, ceil_div(b.bytes.v, std::int64_t{64}) * 64);
+      std::int64_t& arena = b.tier == Tier::Device ? role.arena.v
+                            : b.tier == Tier::Host ? role.host_arena.v
+                                                   : role.drive_arena.v;
+      arena = std::max(arena, round_up(b.bytes.v, b.tier == Tier::Drive ? kDriveBlock : 64));
     }
   }
 

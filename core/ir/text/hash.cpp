@@ -39,7 +39,7 @@ std::uint64_t packed(std::initializer_list<int> fields) {
 
 void add_buffer(NumberHash& hash, const Buffer& buffer) {
   hash.add(packed({static_cast<int>(buffer.kind), static_cast<int>(buffer.dtype),
-                   static_cast<int>(buffer.on_host), buffer.layer}));
+                   static_cast<int>(buffer.tier), buffer.layer}));
   hash.add(buffer.bytes.v);
   hash.add(buffer.offset);
   hash.add(buffer.first.v, buffer.last.v);

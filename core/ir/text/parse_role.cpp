@@ -42,6 +42,7 @@ class RoleParser {
     if (!s_.in.expect_word("arena") || !s_.in.expect('=') || !s_.in.number(role.arena.v))
       return false;
     if (s_.in.take("host_arena=") && !s_.in.number(role.host_arena.v)) return false;
+    if (s_.in.take("drive_arena=") && !s_.in.number(role.drive_arena.v)) return false;
     s_.program.roles.push_back(std::move(role));
     return true;
   }
@@ -72,7 +73,9 @@ class RoleParser {
         !s_.choose(s_.dtypes, "dtype", buffer.dtype) || !s_.in.number(buffer.bytes.v)) {
       return false;
     }
-    buffer.on_host = s_.in.take("host");
+    for (const Tier tier : {Tier::Host, Tier::Drive}) {
+      if (s_.in.take(to_string(tier))) buffer.tier = tier;
+    }
     if (s_.in.take("view=") && !s_.buffer_id(buffer.parent)) return false;
     if (!s_.in.expect('@') || !s_.in.number(buffer.offset)) return false;
     std::uint32_t seen = 0;

@@ -101,6 +101,7 @@ class Printer {
     put_ranks(role.ranks);
     put(" arena=", role.arena.v);
     if (role.host_arena.v != 0) put(" host_arena=", role.host_arena.v);
+    if (role.drive_arena.v != 0) put(" drive_arena=", role.drive_arena.v);
     put("\n");
     for (const Unit& unit : role.units) put_unit(unit);
   }
@@ -345,7 +346,7 @@ class Printer {
 
   void put_buffer(std::size_t id, const Buffer& buffer) {
     put("  %b", id, " ", to_string(buffer.kind), " ", to_string(buffer.dtype), " ", buffer.bytes.v);
-    if (buffer.on_host) put(" host");
+    if (buffer.tier != Tier::Device) put(" ", to_string(buffer.tier));
     if (buffer.parent.valid()) put(" view=", buffer.parent);
     put(" @", buffer.offset);
     if (buffer.piece_of.valid()) {

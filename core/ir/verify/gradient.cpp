@@ -15,7 +15,8 @@ bool updates_weights(const Kernel& kernel) {
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
 /// than a fill wrote it, or a collective whose source holds computed bytes. An all-reduce works in
-/// place, so that it changes nothing here.
+/// place, so that it changes nothing here. What lies on a drive is updated in a buffer in host
+/// memory, and counts when that is written back.
 class Gradients {
  public:
   Gradients(const Program& program, const Role& role, const Ranges& ranges, Faults& faults)
@@ -47,6 +48,7 @@ class Gradients {
       } else {
         transfer(op);
         if (op.kind == OpKind::AllGather) gather(op, id);
+        if (op.kind == OpKind::HostToDrive) bring_home(op);
       }
       if (!is_collective(op.kind)) overwrite(op, id);
     }
@@ -84,6 +86,7 @@ class Gradients {
 
   /// Whether an op touches a gradient that is followed, or changes parameters. Few ops do.
   bool matters(const Op& op) const {
+    if (op.kind == OpKind::HostToDrive) return true;
     const auto args = role_.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
       const Follow follow = follow_[args[a]];
@@ -114,6 +117,7 @@ class Gradients {
       } else if (moves(op) && wanted(args[1])) {
         want(args[0]);
       }
+      if (op.kind == OpKind::HostToDrive) homes_[ranges_.root(args[0])] = args[1];
     }
     follow_.assign(role_.buffers.size(), Follow::Nothing);
     for (const auto& [root, units] : params_) follow_[root] = Follow::Changes;
@@ -173,7 +177,8 @@ class Gradients {
       if (!updates_weights(kernel)) continue;
       const Touch weights = operand(op, kernel.out[0], kernel.dims[0]);
       const Touch gradient = operand(op, kernel.in[0], kernel.dims[0]);
-      const auto units = by_root_.find(weights.root);
+      const auto home = homes_.find(weights.root);
+      const auto units = by_root_.find(home == homes_.end() ? weights.root : home->second);
       if (units == by_root_.end()) continue;
       for (const int u : units->second) {
         const BufferId updated = role_.units[u].updated();
@@ -185,11 +190,22 @@ class Gradients {
                       std::string(to_string(param.dtype)));
           continue;
         }
-        updates_[u].assign(weights.begin, weights.end, 1);
+        if (home == homes_.end()) updates_[u].assign(weights.begin, weights.end, 1);
+        if (home != homes_.end()) away_[weights.root].push_back({u, weights.begin, weights.end});
         updater_[u] = id;
         check_gradient(u, id, weights, gradient, size_of(param.dtype), size_of(kernel.in[0].dtype));
       }
     }
+  }
+
+  /// What was updated in a buffer in host memory is now so on the drive. Such a buffer is no view,
+  /// and neither is what it is a copy of.
+  void bring_home(const Op& op) {
+    const auto away = away_.find(whole(role_.args_of(op)[0]).root);
+    if (away == away_.end()) return;
+    for (const Away& update : away->second)
+      updates_[update.unit].assign(update.begin, update.end, 1);
+    away_.erase(away);
   }
 
   /// Calls visit(name, first element, end) for the stretches of a unit's buffer that hold values
@@ -260,8 +276,14 @@ class Gradients {
   const Role& role_;
   Faults& faults_;
   const Ranges& ranges_;
-  std::map<BufferId, std::vector<int>> by_root_;    // units by root of what is updated
-  std::map<BufferId, std::vector<int>> params_;     // units by root of their parameters
+  std::map<BufferId, std::vector<int>> by_root_;  // units by root of what is updated
+  std::map<BufferId, std::vector<int>> params_;   // units by root of their parameters
+  struct Away {
+    int unit = -1;
+    std::int64_t begin = 0, end = 0;
+  };
+  std::map<BufferId, BufferId> homes_;          // by buffer in host memory: where it is written to
+  std::map<BufferId, std::vector<Away>> away_;  // likewise: its updates that are not written yet
   std::map<BufferId, IntervalMap<char>> computed_;  // by root
   IndexVector<BufferId, char> wanted_;              // by root
   IndexVector<BufferId, Follow> follow_;

@@ -133,7 +133,7 @@ class Memory {
   /// buffer holds some of them, adds a fault and returns false.
   bool occupy(BufferId id, Users& used) {
     const Buffer& buffer = role_.buffer(id);
-    auto& arena = arena_[buffer.on_host];
+    auto& arena = arena_[buffer.tier];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     BufferId other;
     PastUsers::Place added = -1;
@@ -173,7 +173,7 @@ class Memory {
 
   void end_life(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
-    auto& arena = arena_[buffer.on_host];
+    auto& arena = arena_[buffer.tier];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     Life& life = life_of(id);
     const bool touched = !life.used.none();
@@ -323,7 +323,7 @@ class Memory {
   IndexVector<std::int32_t, Life> lives_;
   IndexVector<BufferId, std::int32_t> life_of_;  // by root; -1: it does not live
   std::vector<std::int32_t> unused_;             // lives that are over
-  std::array<IntervalMap<Tenancy>, 2> arena_;    // of the device, and of the host
+  IndexArray<Tier, IntervalMap<Tenancy>, kNumTiers> arena_;
   PastUsers past_;
   const std::vector<BufferId> begins_, finishes_;  // temporary roots by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;

@@ -32,7 +32,7 @@ class RoleCheck {
       if (buffer.name != -1 && !in_table(buffer.name, program_.names)) {
         faults_.add(name() + " has a name that does not exist");
       }
-      std::int64_t limit = buffer.on_host ? role_.host_arena.v : role_.arena.v;
+      std::int64_t limit = role_.arena_of(buffer.tier).v;
       if (buffer.parent.valid()) {
         if (!in_table(buffer.parent.v, buffers)) {
           faults_.add(name() + " is a view of %b" + number(buffer.parent.v) +
@@ -41,14 +41,20 @@ class RoleCheck {
         }
         const Buffer& parent = role_.buffer(buffer.parent);
         limit = parent.bytes.v;
-        if (buffer.on_host != parent.on_host) {
+        if (buffer.tier != parent.tier) {
           faults_.add(name() + " is not in the memory of its parent");
         }
+        if (buffer.tier == Tier::Drive) faults_.add(name() + " is a view of what lies on a drive");
         if (parent.piece_of.valid()) faults_.add(name() + " is a view of a piece");
       } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
                  buffer.last.v >= ops) {
         faults_.add(name() + " has the lifetime %" + number(buffer.first.v) + "..%" +
                     number(buffer.last.v) + " in a list of " + number(ops) + " ops");
+      }
+      if (buffer.tier == Tier::Drive && buffer.offset % kDriveBlock != 0) {
+        faults_.add(name() + " begins at " + number(buffer.offset) +
+                    " on the drive, which is no multiple of its blocks of " + number(kDriveBlock) +
+                    " bytes");
       }
       std::int64_t bytes = buffer.bytes.v;  // of all pieces together
       if (buffer.piece_of.v != -1) {
@@ -151,6 +157,7 @@ class RoleCheck {
         target = in_table(op.target, program_.groups);
       } else if (is_copy(op.kind)) {
         target = op.target >= 0 && op.target < kNumHostData;
+        if (is_drive_copy(op.kind)) target = target && op.moves_memory();
       }
       if (!target) faults_.add(name() + ": target " + number(op.target) + " does not exist");
       const int members = target && op.kind == OpKind::Broadcast
@@ -220,16 +227,21 @@ class RoleCheck {
   }
 
   /// Checks that an op can reach its buffers. Calls on the host's stream need them in host memory,
-  /// copies between the two memories need one in each, and all other ops need them on the device.
+  /// copies between two tiers need one in each, and all other ops need them on the device.
   void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
     const bool moves = op.moves_memory();
     const bool on_host = op.kind == OpKind::Call && op.stream == Stream::Host;
+    const CopyPath path = path_of(op.kind);
     for (std::size_t k = 0; k < args.size(); ++k) {
-      const bool wanted = moves ? (op.kind == OpKind::HostToDevice) == (k == 0) : on_host;
-      if (role_.buffer(args[k]).on_host == wanted) continue;
+      const Tier wanted = moves     ? k == 0 ? path.from : path.to
+                          : on_host ? Tier::Host
+                                    : Tier::Device;
+      const Tier found = role_.buffer(args[k]).tier;
+      if (found == wanted) continue;
       faults_.add(op_at(program_, role_, id) + " (stream " + std::string(to_string(op.stream)) +
-                  ") cannot reach " + buffer_name(program_, role_, args[k]) + " in " +
-                  (wanted ? "device" : "host") + " memory");
+                  ") cannot reach " + buffer_name(program_, role_, args[k]) +
+                  (found == Tier::Drive ? " on the drive"
+                                        : " in " + std::string(to_string(found)) + " memory"));
     }
   }
 

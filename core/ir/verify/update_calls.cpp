@@ -270,8 +270,11 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const int u = run.units[weights.id];
   if (u < 0) return fault(run, id, "updates a unit that its rank does not have");
   const Unit& unit = run.role.units[u];
-  if (!unit.adam_m.valid() || unit.shard_elements != elements ||
-      run.role.root(run.role.args_of(op)[to_size(w)]) != run.role.root(unit.updated())) {
+  // What lies on a drive is updated in a copy; finish() sees that it comes back.
+  const bool in_place =
+      run.role.root(run.role.args_of(op)[to_size(w)]) == run.role.root(unit.updated());
+  const bool staged = run.role.buffer(unit.updated()).tier == Tier::Drive;
+  if (!unit.adam_m.valid() || unit.shard_elements != elements || (!in_place && !staged)) {
     return fault(run, id, "updates a part or a copy of the weights of " + unit.name);
   }
   if (kernel.kind == KernelKind::AdamW8bit && kernel.dims[1] != unit.state_block) {
@@ -288,6 +291,11 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                    "updates the weights of " + unit.name + " with " +
                        (of(m) ? text(of(m)->meaning) : "several tensors") + " in the place of " +
                        text({wanted, false, -1, -1, weights.id, 0, {}}));
+    }
+    if (kernel.kind != KernelKind::Muon && of(m)->meaning.version != weights.version) {
+      return fault(run, id,
+                   "updates the weights of " + unit.name + " after " + number(weights.version) +
+                       " updates with moments after " + number(of(m)->meaning.version));
     }
   }
   if (!of(g)) {
@@ -320,6 +328,13 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   Content after = *of(w);
   ++after.meaning.version;
   put(run, id, to_size(w), {{0, elements * size_of(kernel.out[0].dtype), after}});
+  for (std::size_t i = 1; i < kernel.out.size() && kernel.kind != KernelKind::Muon; ++i) {
+    const int m = operand(kernel.out, i);
+    Content moment = *of(m);
+    ++moment.meaning.version;
+    put(run, id, to_size(m),
+        {{0, run.role.buffer(run.role.args_of(op)[to_size(m)]).bytes.v, moment}});
+  }
   return true;
 }
 

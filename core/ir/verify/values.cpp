@@ -535,6 +535,24 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
                              : " are " + text(c.meaning) + " after " + number(c.meaning.version) +
                                    " updates of " + number(updates)));
         });
+    finish_on_drive(run, unit, end);
+  }
+}
+
+/// What of a unit lies on a drive was updated in host memory, and has to come back.
+void Values::finish_on_drive(RoleRun& run, const Unit& unit, OpId end) {
+  if (!unit.adam_m.valid()) return;
+  for (const BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
+    if (!state.valid() || run.role.buffer(state).tier != Tier::Drive) continue;
+    const Touch touch = run.ranges.part(state, 0, run.role.buffer(state).bytes.v, Access::Read);
+    run.held(touch.root)
+        .visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
+          if (c.meaning.version == program_.updates_per_step) return;
+          fault(run, end,
+                "the step ends, but " + buffer_name(program_, run.role, state) +
+                    " on the drive is that after " + number(c.meaning.version) + " updates of " +
+                    number(program_.updates_per_step));
+        });
   }
 }
 

@@ -96,6 +96,12 @@ int replicas(const Draft& draft, const UnitLayout& unit) {
   return count;
 }
 
+bool keeps_whole(const Draft& draft, const UnitLayout& unit) {
+  const StrategySpec& strategy = draft.scenario.strategy;
+  return unit.shard_count > 1 &&
+         (strategy.zero_stage < 3 || unit.elements <= strategy.fsdp_persistence_threshold);
+}
+
 std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft) {
   const Role& role = draft.role;
   IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);

@@ -38,6 +38,10 @@ inline const UnitLayout& layout_of(const Draft& draft, const DraftUnit& unit) {
   return draft.model.units[unit.layout];
 }
 
+/// Whether every rank holds all parameters of a sharded unit, as ZeRO-1 and ZeRO-2 have it, and
+/// with ZeRO-3 small units.
+bool keeps_whole(const Draft& draft, const UnitLayout& unit);
+
 /// The bytes of a shard of the unit, in the type of `like`, and those of all shards.
 Bytes shard_bytes(const Unit& unit, const Buffer& like);
 Bytes full_bytes(const Program& program, const Unit& unit, const Buffer& like);

@@ -122,7 +122,10 @@ Op collective(OpKind kind, Stream stream, GroupId group, int layer) {
 Op memory_copy(OpKind kind, int layer) {
   Op op;
   op.kind = kind;
-  op.stream = kind == OpKind::HostToDevice ? Stream::Copy : Stream::CopyBack;
+  op.stream = kind == OpKind::HostToDevice   ? Stream::Copy
+              : kind == OpKind::DeviceToHost ? Stream::CopyBack
+              : kind == OpKind::DriveToHost  ? Stream::DriveRead
+                                             : Stream::DriveWrite;
   op.target = static_cast<std::int32_t>(HostData::Memory);
   op.layer = static_cast<std::int16_t>(layer);
   return op;

@@ -48,7 +48,7 @@ struct Insertion {
 IndexVector<OpId, OpId> insert_ops(Role& role, std::vector<Insertion> insertions);
 
 Op collective(OpKind kind, Stream stream, GroupId group, int layer);
-/// An op that copies between host memory and the device.
+/// An op that copies from one tier to another.
 Op memory_copy(OpKind kind, int layer);
 
 }  // namespace lockstep

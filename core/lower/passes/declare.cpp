@@ -83,8 +83,10 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
     const auto add_states = [&] {
       if (draft.scenario.training.keeps_master()) {
         unit.master = add_state(BufferKind::Master, layout.name + ".master");
-      } else if (draft.scenario.strategy.offload == Offload::Optimizer) {
-        // For offload, a copy that the host updates.
+      } else if (const Offload what = draft.scenario.strategy.offload;
+                 what == Offload::Optimizer ||
+                 (what == Offload::Parameters && keeps_whole(draft, layout))) {
+        // Where the parameters stay on the device, a copy that the host updates.
         draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
       unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");

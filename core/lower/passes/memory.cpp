@@ -1,6 +1,6 @@
 // memory: gives buffers their lifetimes and their offsets in the arenas. A buffer lives from the
 // first op of the list that names it to the last. If it takes over bytes of another buffer, its
-// first op on each stream waits for the last users of that buffer.
+// first op on each stream waits for the last users of that buffer. Each tier has an arena.
 //
 // A buffer that a transfer uses last lives on until the next transfer of that stream. Otherwise its
 // bytes would be used by the computation beside the transfer, which would have to wait for it; FSDP
@@ -44,15 +44,18 @@ class ArenaPlanner {
         posting_(strategy.pipeline_parallel_p2p),
         keeps_sent_(strategy.vocabulary_stages() > 1 &&
                     rules_of(strategy.pipeline_parallel_schedule).forwards_first),
+        writes_behind_(strategy.offload_pipeline_write),
         stay_of_(role.buffers.size(), kNone) {}
 
   void run() {
+    uses_drive_ = std::any_of(role_.buffers.begin(), role_.buffers.end(),
+                              [](const Buffer& buffer) { return buffer.tier == Tier::Drive; });
     find_roots();
     find_lifetimes();
     for (const BufferId id : role_.buffers.ids()) {
       Buffer& buffer = role_.buffers[id];
       if (!buffer.persistent()) continue;
-      buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+      buffer.offset = arena(buffer).allocate(room_of(buffer));
       stay_of_[id] = kPersistent;
     }
     Dependencies dependencies(role_);
@@ -75,8 +78,9 @@ class ArenaPlanner {
       dependencies.end();
     }
     dependencies.store();
-    role_.arena = Bytes{arenas_[0].high_water()};
-    role_.host_arena = Bytes{arenas_[1].high_water()};
+    role_.arena = Bytes{arenas_[Tier::Device].high_water()};
+    role_.host_arena = Bytes{arenas_[Tier::Host].high_water()};
+    role_.drive_arena = Bytes{arenas_[Tier::Drive].high_water()};
   }
 
  private:
@@ -88,7 +92,7 @@ class ArenaPlanner {
     Users tenants;  // the last ops that used its bytes before it
   };
 
-  FreeList& arena(const Buffer& buffer) { return arenas_[buffer.on_host]; }
+  FreeList& arena(const Buffer& buffer) { return arenas_[buffer.tier]; }
   std::span<const BufferId> roots_of(const Op& op) const {
     return {roots_.data() + op.args_begin, op.args_count};
   }
@@ -139,7 +143,8 @@ class ArenaPlanner {
       const OpId used_last = buffer.last;
       const Stream last = role_.op(used_last).stream;
       const OpId receive = receives[buffer.last];
-      if (last != Stream::Compute && last != Stream::Host) {
+      const bool at_once = last == Stream::DriveWrite && !writes_behind_;
+      if (last != Stream::Compute && last != Stream::Host && !at_once) {
         const OpId later = next_on_stream[buffer.last];
         if (later.valid()) buffer.last = later;
       }
@@ -163,13 +168,13 @@ class ArenaPlanner {
     begun.users.clear();
     begun.tenants.clear();
     Buffer& buffer = role_.buffers[root];
-    buffer.offset = arena(buffer).allocate(buffer.bytes.v);
+    buffer.offset = arena(buffer).allocate(room_of(buffer));
     PastUsers::Place added = -1;
-    freed_[buffer.on_host].visit(buffer.offset, end_of(buffer),
-                                 [&](std::int64_t, std::int64_t, PastUsers::Place users) {
-                                   if (users != added) past_.add_to(begun.tenants, users);
-                                   added = users;
-                                 });
+    freed_[buffer.tier].visit(buffer.offset, end_of(buffer),
+                              [&](std::int64_t, std::int64_t, PastUsers::Place users) {
+                                if (users != added) past_.add_to(begun.tenants, users);
+                                added = users;
+                              });
     return begun;
   }
 
@@ -177,18 +182,24 @@ class ArenaPlanner {
     const Buffer& buffer = role_.buffer(id);
     const std::int32_t stay = std::exchange(stay_of_[id], kNone);
     unused_.push_back(stay);
-    arena(buffer).release(buffer.offset, buffer.bytes.v);
-    freed_[buffer.on_host].assign(buffer.offset, end_of(buffer), past_.keep(stays_[stay].users));
+    arena(buffer).release(buffer.offset, room_of(buffer));
+    freed_[buffer.tier].assign(buffer.offset, end_of(buffer), past_.keep(stays_[stay].users));
   }
 
-  static std::int64_t end_of(const Buffer& buffer) {
-    return buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
+  /// The bytes that a buffer takes. Beside a drive, those in host memory are whole blocks, too, so
+  /// that every one begins where direct I/O can.
+  std::int64_t room_of(const Buffer& buffer) const {
+    const bool in_blocks = uses_drive_ && buffer.tier != Tier::Device;
+    return round_up(buffer.bytes.v, in_blocks ? kDriveBlock : FreeList::kAlignment);
   }
+  std::int64_t end_of(const Buffer& buffer) const { return buffer.offset + room_of(buffer); }
 
   Role& role_;
   const P2pPosting posting_;
   const bool keeps_sent_;
-  std::array<FreeList, 2> arenas_;         // the device's, and the host's
+  const bool writes_behind_;  // what is written to the drive is not waited for
+  bool uses_drive_ = false;
+  IndexArray<Tier, FreeList, kNumTiers> arenas_;
   std::vector<BufferId> roots_;            // of Role::args
   IndexVector<std::int32_t, Stay> stays_;  // of few buffers at a time, so that they stay in a cache
   /// By root buffer; kNone: it is not in the arena; kPersistent: it is there for the whole step.
@@ -198,7 +209,7 @@ class ArenaPlanner {
   std::size_t next_expiry_ = 0;
   /// The last users of freed bytes, in each arena. Where a buffer has taken them over, they stand
   /// until it is given back, and nobody asks.
-  std::array<IntervalMap<PastUsers::Place>, 2> freed_;
+  IndexArray<Tier, IntervalMap<PastUsers::Place>, kNumTiers> freed_;
   PastUsers past_;
 };
 

@@ -1,7 +1,8 @@
 // offload: puts states into host memory (Rajbhandari et al. 2021, ZeRO-Offload) by one rewrite of
 // the whole list. Gradients go to the host as soon as they are reduced, the host computes
 // everything whose operands it then has, and the results that the device needs are copied back.
-// Parameters that lie on the host are copied to the device ahead of each gather.
+// Parameters that lie on the host are copied to the device ahead of each gather. Those that every
+// rank holds whole stay on the device.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -43,17 +44,17 @@ class HostRewriter {
         copies_[unit.param] = unit.master;
       }
       for (const BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
-        if (state.valid()) buffer(state).on_host = true;
+        if (state.valid()) buffer(state).tier = Tier::Host;
       }
-      buffer(unit.param).on_host = what == Offload::Parameters;
+      if (what == Offload::Parameters && !unit.whole_param) buffer(unit.param).tier = Tier::Host;
     }
   }
 
-  /// Makes a buffer like `id` in the other memory. number_twins() will put it behind buffer
-  /// `behind`.
+  /// Makes a buffer like `id` in the other memory, the host's or the device's. number_twins() will
+  /// put it behind buffer `behind`.
   BufferId twin(BufferId id, BufferId behind) {
     Buffer other = role_.buffer(id);
-    other.on_host = !other.on_host;
+    other.tier = other.tier == Tier::Host ? Tier::Device : Tier::Host;
     other.offset = 0;
     other.parent = {};
     other.piece_of = {};
@@ -109,7 +110,7 @@ class HostRewriter {
       const Op& op = role_.ops[i];
       if (op.kind != OpKind::AllGather) continue;
       BufferId& shard = role_.args[op.args_begin];
-      if (!role_.buffer(shard).on_host) continue;
+      if (role_.buffer(shard).tier != Tier::Host) continue;
       const BufferId gathered = role_.args_of(op)[1];
       const BufferId fetched = twin(shard, gathered);
       Op copy = memory_copy(OpKind::HostToDevice, op.layer);
@@ -126,7 +127,7 @@ class HostRewriter {
     if (op.kind != OpKind::Call || !updates(op)) return false;
     const auto args = role_.args_of(op);
     return std::any_of(args.begin(), args.end(), [&](BufferId arg) {
-      return role_.buffer(arg).on_host || brought_.contains(arg);
+      return role_.buffer(arg).tier == Tier::Host || brought_.contains(arg);
     });
   }
   void find_last_host_calls() {
@@ -147,7 +148,7 @@ class HostRewriter {
     op.stream = Stream::Host;
     for (std::size_t a = 0; a < op.args_count; ++a) {
       BufferId& arg = role_.args[op.args_begin + a];
-      if (role_.buffer(arg).on_host) continue;
+      if (role_.buffer(arg).tier == Tier::Host) continue;
       const BufferId device = arg;
       const Access how = access(program_, op, a);
       const auto known = known_twin(device);

@@ -92,6 +92,8 @@ Result<void> offload_as_asked(Draft& draft) {
   return offload(draft.program, draft.roles, draft.scenario.strategy.offload);
 }
 
+void drive_as_asked(Draft& draft) { drive(draft.program, draft.roles, draft.scenario.strategy); }
+
 /// Gives back what the lists of a role have taken to grow into: with it they take up to twice as
 /// much. No pass from here on lengthens them.
 void trim(Role& role) {
@@ -139,6 +141,8 @@ constexpr std::array kPasses = {
          offload_as_asked, print_program, V::Whole},
     LoweringPass{"synchronize", "replicas that train apart are brought together (local SGD, DiLoCo)",
          always<synchronize>, print_program, V::Whole},
+    LoweringPass{"drive", "what lies on drives, read and written back around its use",
+         always<drive_as_asked>, print_program, V::Whole},
     LoweringPass{"stream", "what each op waits for on other streams",
          always<order_streams>, print_program, V::Whole},
     LoweringPass{"memory", "lifetimes of buffers and their places in the arena",

@@ -69,6 +69,10 @@ void optimizer(Draft& draft);
 Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what);
 /// Adds what brings replicas that train apart together, in every sync_every-th step.
 void synchronize(Draft& draft);
+/// Moves what the strategy puts on drives from the host's memory there, and adds the copies that
+/// bring it to the host's memory and back.
+void drive(const Program& program, IndexVector<int, DraftRole>& roles,
+           const StrategySpec& strategy);
 /// Finds what each op waits for on other streams, from what it reads and writes.
 void stream(const Program& program, IndexVector<int, DraftRole>& roles);
 /// Gives buffers their lifetimes and their places in the arenas.

@@ -16,8 +16,7 @@ void divide(Draft& draft, DraftRole& out, std::size_t u) {
   if (layout.shard_count > 1) {  // it is 1 for experts that no other rank holds
     unit.shard_elements = layout.shard_elements();
     unit.shard_group = shard_group(draft, layout.split_axis);
-    unit.whole_param =
-        strategy.zero_stage < 3 || unit.elements <= strategy.fsdp_persistence_threshold;
+    unit.whole_param = keeps_whole(draft, layout);
     unit.gathered_late = unit.whole_param && strategy.overlap_param_gather && !unit.frozen;
   }
   const auto resize = [&](BufferId state, bool whole) {

@@ -61,7 +61,7 @@ RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& 
   std::vector<double> change(role.ops.size() + 1, 0);
   double persistent = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.on_host) continue;
+    if (b.parent.valid() || b.tier != Tier::Device) continue;
     if (b.persistent()) {
       persistent += static_cast<double>(b.bytes.v);
       continue;

@@ -81,6 +81,8 @@ void validate_optimizer(const Scenario& scenario, Faults& faults);
 
 /// Replicas that train apart.
 void validate_local_sgd(const Scenario& s, Faults& faults);
+/// What lies beyond the device, and where.
+void validate_offload(const Scenario& s, Faults& faults);
 
 /// Schedules that update weights while microbatches are under way, and the keys that are for them.
 void validate_versions(const Scenario& s, Faults& faults);

@@ -255,15 +255,6 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "accumulate_sharded_gradients needs gradients in shards: zero_stage 2 or 3 and a "
                "data_parallel_shard_degree above 1");
   }
-  if (p.offload == Offload::Parameters && (p.zero_stage < 3 || p.state_shards() == 1)) {
-    faults.add("parallelism.offload",
-               "offload=parameters brings shards to the device before each gather: zero_stage 3 "
-               "and a data_parallel_shard_degree above 1; offload=optimizer works for all");
-  } else if (p.offload == Offload::Parameters && p.fsdp_persistence_threshold > 0) {
-    faults.add("parallelism.offload",
-               "offload=parameters leaves none on the device, and fsdp_persistence_threshold=" +
-                   std::to_string(p.fsdp_persistence_threshold) + " keeps small units there");
-  }
   if (!p.gradient_as_bucket_view && p.state_shards() > 1) {
     faults.add("parallelism.gradient_as_bucket_view",
                "gradient_as_bucket_view is about DDP's buckets; sharded gradients are scattered "
@@ -460,6 +451,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
     validate_documents(scenario, faults);
     validate_dropout(scenario, faults);
     validate_fp8(scenario, faults);
+    validate_offload(scenario, faults);
     validate_types(scenario, faults);
     validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);

@@ -231,8 +231,16 @@ void add_memory(FieldList& f) {
   f.toggle("Random rounding", "training.stochastic_rounding",
            "Parameters in bfloat16 are rounded at random by the optimizer, not to nearest.",
            [](const Scenario& s) { return text(s.training.stochastic_rounding); });
-  f.names("Offload", "parallelism.offload", "What lies in host memory between its uses.",
+  f.names("Offload", "parallelism.offload", "What lies beyond the device between its uses.",
           names_of<Offload>(), [](const Scenario& s) { return name_of(s.strategy.offload); });
+  f.names("States in", "parallelism.offload_optimizer_device",
+          "Where offloaded states lie: in host memory, or on the node's drives.",
+          names_of<OffloadDevice>(),
+          [](const Scenario& s) { return name_of(s.strategy.offload_optimizer_device); });
+  f.names("Parameters in", "parallelism.offload_param_device",
+          "Where offloaded parameters lie: in host memory, or on the node's drives.",
+          names_of<OffloadDevice>(),
+          [](const Scenario& s) { return name_of(s.strategy.offload_param_device); });
 }
 
 void add_batch(FieldList& f) {

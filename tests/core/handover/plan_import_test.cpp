@@ -300,6 +300,27 @@ offload = "optimizer"
 preset = "h100"
 )",
                 {.model = "gpt-1.3b"}) == Lines{});
+  CHECK(lost_in(Trainer::DeepSpeed, R"([model]
+preset = "gpt-1.3b"
+[training]
+local_batch_size = 4
+global_batch_size = 64
+dtype = "float32"
+mixed_precision_param = "bfloat16"
+mixed_precision_reduce = "float32"
+[parallelism]
+data_parallel_shard_degree = 8
+fsdp_persistence_threshold = 100000
+offload = "parameters"
+offload_optimizer_device = "nvme"
+offload_param_device = "nvme"
+offload_nvme_path = "/local_nvme"
+offload_buffer_count = 4
+offload_pipeline_write = false
+[cluster]
+preset = "h100"
+)",
+                {.model = "gpt-1.3b"}) == Lines{});
 }
 
 TEST_CASE("a Megatron script's variables, arrays, comments and quotes are read",
@@ -486,15 +507,17 @@ TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[co
   const Scenario s = parsed(plan.text);
   CHECK(s.global_batch_size() == 2 * 4 * 16);
   CHECK(s.strategy.data_parallel_shard_degree == 16);
-  CHECK(s.strategy.fsdp_persistence_threshold == 0);  // none is kept where all are offloaded
+  CHECK(s.strategy.fsdp_persistence_threshold == 100000);  // DeepSpeed's default
   CHECK(s.strategy.bucket_cap.v == 1'000'000'000);
   CHECK(s.strategy.offload == Offload::Parameters);
+  CHECK(s.strategy.offload_param_device == OffloadDevice::Nvme);
+  CHECK(s.strategy.offload_optimizer_device == OffloadDevice::Cpu);
+  CHECK(s.strategy.offload_nvme_path == "/n");
   CHECK(s.loss_scale.init_scale == 4096);
   CHECK(s.optimizer.beta1 == 0.8);
   CHECK(s.training.max_norm == 0);
-  for (const char* part :
-       {"train_batch_size = \"auto\"", "nvme", "Lamb", "stage3_max_live_parameters",
-        "beside offload_param", "compression_training and its 2"}) {
+  for (const char* part : {"train_batch_size = \"auto\"", "Lamb", "stage3_max_live_parameters",
+                           "compression_training and its 2"}) {
     INFO(part);
     CHECK(mentions(plan.lost, part));
   }
@@ -503,6 +526,31 @@ TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[co
   const auto broken = import_plan(Trainer::DeepSpeed, "{\n\"a\": 1,\n}", "ds.json", {.model = "x"});
   REQUIRE(!broken.ok());
   CHECK(broken.error().where->line == 3);
+}
+
+TEST_CASE("DeepSpeed's states on NVMe keep their buffers and what overlaps", "[core][handover]") {
+  const auto plan = [](const std::string& more) {
+    return imported(Trainer::DeepSpeed,
+                    R"({"train_batch_size": 16, "zero_optimization": {"stage": 3,
+    "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme")" +
+                        more + R"(}}, "optimizer": {"type": "AdamW"}})",
+                    {.model = "gpt-1.3b", .nodes = 1, .seq_len = 512});
+  };
+  const StrategySpec plain = parsed(plan("").text).strategy;
+  CHECK(plain.offload == Offload::Optimizer);
+  CHECK(plain.offload_optimizer_device == OffloadDevice::Nvme);
+  CHECK(plain.offload_nvme_path == "/local_nvme");
+  CHECK(!plain.offload_pipeline_read);  // as DeepSpeed's defaults are
+  CHECK(!plain.offload_pipeline_write);
+  CHECK(plain.offload_buffer_count == 1);  // 4 tensors of one parameter
+  const std::string both = R"(, "pipeline_read": true, "pipeline_write": true)";
+  const PlanImport wide = plan(both + R"(, "buffer_count": 16)");
+  CHECK(parsed(wide.text).strategy.offload_buffer_count == 4);
+  CHECK(parsed(wide.text).strategy.offload_pipeline_read);
+  CHECK(!mentions(wide.lost, "buffer_count"));
+  const PlanImport narrow = plan(both);
+  CHECK(parsed(narrow.text).strategy.offload_buffer_count == 0);
+  CHECK(mentions(narrow.lost, "buffer_count has 1 times"));
 }
 
 TEST_CASE("zeros and numbers out of range are refused by name, not computed with",

@@ -36,10 +36,10 @@ double parameters(const Program& program, int divisor) {
 }
 
 /// Bytes that live for the whole step in one of the memories.
-double kept(const Program& program, bool on_host) {
+double kept(const Program& program, Tier tier) {
   double bytes = 0;
   for (const Buffer& buffer : program.roles[0].buffers) {
-    if (buffer.persistent() && buffer.on_host == on_host) {
+    if (buffer.persistent() && buffer.tier == tier) {
       bytes += static_cast<double>(buffer.bytes.v);
     }
   }
@@ -82,8 +82,8 @@ TEST_CASE("an optimizer on the host leaves the parameters alone on the device", 
     const double p = parameters(program, kRanks);
     const int shards = stage >= 1 ? kRanks : 1;
     // Ren et al. 2021 (ZeRO-Offload): master copy and moments, 12 bytes in float32, on the host.
-    CHECK(kept(program, true) == 12 * p / shards);
-    CHECK(kept(program, false) == 4 * p / (stage == 3 ? kRanks : 1));
+    CHECK(kept(program, Tier::Host) == 12 * p / shards);
+    CHECK(kept(program, Tier::Device) == 4 * p / (stage == 3 ? kRanks : 1));
     const Copied down = copied(program, OpKind::DeviceToHost, BufferKind::Grad);
     CHECK(down.bytes == 4 * p / shards);
     const Copied up = copied(program, OpKind::HostToDevice, BufferKind::Param);
@@ -97,8 +97,8 @@ TEST_CASE("in mixed precision the host sends rounded parameters", "[core][lower]
   s.training.mixed_precision_reduce = PartDType::BF16;
   const Program program = lowered(s);
   const double p = parameters(program, 2);
-  CHECK(kept(program, true) == 12 * p / 2);
-  CHECK(kept(program, false) == 2 * p);
+  CHECK(kept(program, Tier::Host) == 12 * p / 2);
+  CHECK(kept(program, Tier::Device) == 2 * p);
   CHECK(copied(program, OpKind::DeviceToHost, BufferKind::Grad).bytes == 2 * p / 2);
   CHECK(copied(program, OpKind::HostToDevice, BufferKind::Param).bytes == 2 * p / 2);
 }
@@ -107,8 +107,8 @@ TEST_CASE("parameters on the host leave nothing on the device between uses", "[c
   for (const Layout& layout : {Layout{1, 2}, Layout{2, 2}, Layout{1, 2, 1, 1, 2}}) {
     const Program program = lowered(offloaded(layout, Offload::Parameters));
     const double p = parameters(program, 2);
-    CHECK(kept(program, false) == 0);
-    CHECK(kept(program, true) == 12 * p / 2);
+    CHECK(kept(program, Tier::Device) == 0);
+    CHECK(kept(program, Tier::Host) == 12 * p / 2);
     // A shard comes before every gather; nothing goes back, the host has the new parameters.
     const Copied up = copied(program, OpKind::HostToDevice, BufferKind::Param);
     CHECK(up.count == gathers(program));
@@ -133,7 +133,7 @@ TEST_CASE("gradients leave for the host while backward goes on", "[core][lower]"
   std::int64_t host = 0;
   for (const Buffer& buffer : role.buffers) {
     if (buffer.kind != BufferKind::Grad || buffer.parent.valid()) continue;
-    (buffer.on_host ? host : all) += buffer.bytes.v;
+    (buffer.tier == Tier::Host ? host : all) += buffer.bytes.v;
   }
   CHECK(host == all / 3);  // of each unit: the whole, its shard, the shard on the host
 }

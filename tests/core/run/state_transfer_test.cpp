@@ -66,13 +66,13 @@ struct Machine {
 Result<void> load(const Program& program, Rank rank, Device& device, std::uint64_t seed,
                   const TrainingState& state) {
   const HeldState held(state);
-  return load_state(program, rank, device, seed, &held);
+  return load_state(program, rank, {device}, seed, &held);
 }
 
 TrainingState initial_state(const Program& program, int step) {
   Machine machine(program);
   for (const RankPort& port : machine.ports) {
-    REQUIRE(load_state(program, port.rank, *port.device, 7, nullptr).ok());
+    REQUIRE(load_state(program, port.rank, {*port.device}, 7, nullptr).ok());
   }
   SoleProcess process;
   auto state = gather_state(program, machine.ports, process, step);
@@ -82,7 +82,7 @@ TrainingState initial_state(const Program& program, int step) {
 
 Error load_error(const Program& program, const TrainingState& state) {
   Machine machine(program);
-  const auto loaded = load(program, 0, machine.devices[0], 7, state);
+  const auto loaded = load(program, 0, {machine.devices[0]}, 7, state);
   REQUIRE_FALSE(loaded.ok());
   return loaded.error();
 }
@@ -149,7 +149,7 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
   CHECK(runs == std::vector<std::pair<std::int64_t, std::int64_t>>{
                     {6, 6}, {15, 3}, {21, 3}, {2, 2}, {6, 2}, {0, 3}, {6, 4}});
   Machine machine(split);
-  REQUIRE(load_state(split, 1, *machine.ports[1].device, 7, nullptr).ok());
+  REQUIRE(load_state(split, 1, {*machine.ports[1].device}, 7, nullptr).ok());
   double padding = 1;
   std::memcpy(&padding, machine.ranks[1].arena.data() + 8 * (split.roles[0].units[0].elements - 1),
               8);
@@ -205,7 +205,7 @@ TEST_CASE("padding of a shard is zero and tied copies get the parameter's values
   const Program program = sharded_program(5, DType::F32);  // 5 shards of 5: four elements padded
   Machine machine(program);
   for (const RankPort& port : machine.ports) {
-    REQUIRE(load_state(program, port.rank, *port.device, 7, nullptr).ok());
+    REQUIRE(load_state(program, port.rank, {*port.device}, 7, nullptr).ok());
   }
   const auto element = [&](Rank rank, BufferId buffer, std::int64_t i) {
     float value = 0;
@@ -298,7 +298,7 @@ TEST_CASE("values that several threads write are those of their elements", "[cor
   role.unit(unit);
   program.roles.push_back(role.finish(testing::all_ranks(program)));
   Machine machine(program);
-  REQUIRE(load_state(program, 0, machine.devices[0], 7, nullptr).ok());
+  REQUIRE(load_state(program, 0, {machine.devices[0]}, 7, nullptr).ok());
   const InitialValues expected(large, 7);
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < kAll; ++i) {
@@ -342,7 +342,7 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
       Machine machine(program);  // from the seed, and from a state: the same values either way
       Machine resumed(program);
       for (Rank rank = 0; rank < ranks; ++rank) {
-        REQUIRE(load_state(program, rank, machine.devices[rank], 7, nullptr).ok());
+        REQUIRE(load_state(program, rank, {machine.devices[rank]}, 7, nullptr).ok());
         REQUIRE(load(program, rank, resumed.devices[rank], 0, state).ok());
         CHECK(machine.ranks[rank].arena == resumed.ranks[rank].arena);
         for (const ShardPiece& piece : shard_pieces(program, rank, unit, unit.param)) {

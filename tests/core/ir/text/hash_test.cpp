@@ -42,7 +42,7 @@ TEST_CASE("any change that the text shows changes the hash, and each in its own 
       buffer([](Buffer& b) { b.piece_of = {0}; }),
       buffer([](Buffer& b) { b.kind = BufferKind::ParamVersion; }),
       buffer([](Buffer& b) { b.dtype = DType::I32; }),
-      buffer([](Buffer& b) { b.on_host = !b.on_host; }),
+      buffer([](Buffer& b) { b.tier = Tier::Host; }),
       buffer([](Buffer& b) { b.layer += 1; }),
       buffer([](Buffer& b) { b.microbatch += 1; }),
       buffer([](Buffer& b) { b.name = b.name < 0 ? 0 : -1; }),

@@ -167,8 +167,12 @@ TEST_CASE("the program verifies after every pass that leaves a whole one", "[cor
       sound(zero, "mixed_precision_param = \"bfloat16\"\nmax_norm = 0.0\n");
       sound(zero + "data_parallel_replicate_degree = 2\noverlap_grad_reduce = false\n");
       sound(zero + "offload = \"optimizer\"\n");
+      sound(zero + "offload = \"optimizer\"\noffload_optimizer_device = \"nvme\"\n");
     }
     sound(pipeline + "data_parallel_shard_degree = 2\noffload = \"parameters\"\n",
+          "mixed_precision_param = \"bfloat16\"\n");
+    sound(pipeline + "data_parallel_shard_degree = 2\noffload = \"parameters\"\n" +
+              "offload_optimizer_device = \"nvme\"\noffload_param_device = \"nvme\"\n",
           "mixed_precision_param = \"bfloat16\"\n");
   }
   sound(
