@@ -204,7 +204,7 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
 
   std::vector<std::string> sections = {
-      "model",       "optimizer",  "lr_scheduler",         "training",
+      "model",       "optimizer",  "lr_scheduler",          "training",
       "parallelism", "checkpoint", "activation_checkpoint", "fault_tolerance"};
   // torchao's MXFP8 has E4M3 alone, and scales of tensors have E5M2 for gradients.
   const bool mx = t.fp8 == Fp8Format::E4M3 && t.fp8_recipe == Fp8Scaling::Mxfp8;

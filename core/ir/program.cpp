@@ -13,9 +13,9 @@ constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "comm",  "workspace",  "input", "metric", "param_version", "outer"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
-    "call",           "all_reduce",    "all_gather",     "reduce_scatter", "broadcast",
-    "all_to_all",     "all_to_all_rows", "rotate",       "send",           "recv",
-    "host_to_device", "device_to_host", "drive_to_host", "host_to_drive"};
+    "call",           "all_reduce",      "all_gather",    "reduce_scatter", "broadcast",
+    "all_to_all",     "all_to_all_rows", "rotate",        "send",           "recv",
+    "host_to_device", "device_to_host",  "drive_to_host", "host_to_drive"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "layer",        "gather",        "reduce",        "replicate",

@@ -35,9 +35,9 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
 /// updated, its moments, and the states of the outer optimizer. Those that it lacks are not valid.
 std::array<BufferId, 5> kept_buffers(const Unit& unit);
 
-/// Writes the rank's shards into its arenas. Parameters come from `state`, or from the seed if it is
-/// null, as those of adapters do if `state` lacks them, and are rounded where a master copy keeps
-/// them in full, or where they are frozen in fewer digits; moments come from `state` if it
+/// Writes the rank's shards into its arenas. Parameters come from `state`, or from the seed if it
+/// is null, as those of adapters do if `state` lacks them, and are rounded where a master copy
+/// keeps them in full, or where they are frozen in fewer digits; moments come from `state` if it
 /// holds any, else they are zero; padding is zero. Replicas that train apart take the only one of a
 /// state that has one, and the parameters as what they started from if it has no outer optimizer's.
 /// A program with another number of replicas than the state takes the first one's, if they are

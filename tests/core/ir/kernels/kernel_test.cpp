@@ -94,13 +94,26 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
     borrowed.insert(row.name);
     lent.insert(row.efficiency_as);
   }
-  CHECK(borrowed == std::set<std::string_view>{
-                        "adam", "adamw_8bit", "conv2d_backward_input", "conv2d_backward_weight",
-                        "conv2d_forward", "dropout", "grouped_gemm", "grouped_gemm_weight",
-                        "head_norm_backward_input", "head_norm_backward_weight",
-                        "head_norm_forward", "momentum", "muon", "normalize", "quantize",
-                        "ragged_activation_backward", "ragged_activation_forward", "ragged_gemm",
-                        "ragged_gemm_weight", "router_bias"});
+  CHECK(borrowed == std::set<std::string_view>{"adam",
+                                               "adamw_8bit",
+                                               "conv2d_backward_input",
+                                               "conv2d_backward_weight",
+                                               "conv2d_forward",
+                                               "dropout",
+                                               "grouped_gemm",
+                                               "grouped_gemm_weight",
+                                               "head_norm_backward_input",
+                                               "head_norm_backward_weight",
+                                               "head_norm_forward",
+                                               "momentum",
+                                               "muon",
+                                               "normalize",
+                                               "quantize",
+                                               "ragged_activation_backward",
+                                               "ragged_activation_forward",
+                                               "ragged_gemm",
+                                               "ragged_gemm_weight",
+                                               "router_bias"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
     CHECK_FALSE(borrowed.contains(name));
