@@ -103,10 +103,10 @@ std::string model_text(const Scenario& scenario, const Program& program) {
                           shape.own_rows() * spec.experts_per_token)
             : fmt::format("with room for {} of {} tokens",
                           spec.expert_capacity(shape.rows(), shape.expert_parallel), shape.rows());
-    text += fmt::format("{} experts in {}{}, {} per token, {}: {} active parameters\n", spec.experts,
-                        blocks, spec.dense_layers > 0 ? " behind those" : "",
-                        spec.experts_per_token, room,
-                        count_text(double(model.active_parameter_count(spec))));
+    text +=
+        fmt::format("{} experts in {}{}, {} per token, {}: {} active parameters\n", spec.experts,
+                    blocks, spec.dense_layers > 0 ? " behind those" : "", spec.experts_per_token,
+                    room, count_text(double(model.active_parameter_count(spec))));
   }
   text += fmt::format("{} parameters{}\n", count_text(double(model.parameter_count())),
                       spec.tied_embeddings ? "; the output layer shares the embedding" : "");

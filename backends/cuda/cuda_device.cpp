@@ -146,7 +146,8 @@ Result<void> CudaDevice::use_graphs() {
   for (const Op& op : role_.ops) {
     if (op.stream == Stream::Host) return unsupported("the host computes in every step (offload)");
     if (op.kind == OpKind::AllToAllRows) {
-      return unsupported("the host must know how many rows go to experts (model.capacity_factor = 0)");
+      return unsupported(
+          "the host must know how many rows go to experts (model.capacity_factor = 0)");
     }
   }
   std::vector<StreamHandle> streams;

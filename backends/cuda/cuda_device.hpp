@@ -61,8 +61,9 @@ class CudaDevice final : public Device {
   /// the stream is held back until go_on().
   Result<void> enqueue_transfer(OpId id, Stream stream, Issue arrive);
 
-  /// Enqueues a body that needs to know on the host what `prepare` has brought there, which is called
-  /// like an Issue before it: it is called when the work that its stream has been given has ended.
+  /// Enqueues a body that needs to know on the host what `prepare` has brought there, which is
+  /// called like an Issue before it: it is called when the work that its stream has been given has
+  /// ended.
   Result<void> enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue);
 
   // For communicators, which hold the node's lock.

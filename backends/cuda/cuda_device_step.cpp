@@ -330,7 +330,8 @@ Result<std::vector<OpTime>> CudaDevice::synchronize() {
       }
       // Nobody is told when the GPU has ended something, so it is asked again and again.
       node_.changed().wait_for(lock, kWatchInterval);
-      if (const auto well = watch_ ? watch_() : Result<void>(); !well) node_.fail_locked(well.error());
+      if (const auto well = watch_ ? watch_() : Result<void>(); !well)
+        node_.fail_locked(well.error());
       node_.make_ready(*this);
       node_.pump();
     }

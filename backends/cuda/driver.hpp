@@ -52,15 +52,15 @@ struct HostCompute {
                    const StepContext& context) = 0;
 };
 
-/// An exchange of rows between ranks that share a GPU, by member. Everything that is pointed to is in
-/// the GPU's memory.
+/// An exchange of rows between ranks that share a GPU, by member. Everything that is pointed to is
+/// in the GPU's memory.
 struct RowExchange {
   static constexpr int kMostMembers = 64;
   int members = 0;
-  std::int64_t row_bytes = 0, parts = 0;                 // parts: counts for each member
-  std::array<const std::byte*, kMostMembers> source{};   // rows for member 0, then for member 1, …
-  std::array<std::byte*, kMostMembers> target{};         // rows of member 0, then of member 1, …
-  std::array<std::int64_t, kMostMembers> room{};         // how many rows fit into the target
+  std::int64_t row_bytes = 0, parts = 0;                // parts: counts for each member
+  std::array<const std::byte*, kMostMembers> source{};  // rows for member 0, then for member 1, …
+  std::array<std::byte*, kMostMembers> target{};        // rows of member 0, then of member 1, …
+  std::array<std::int64_t, kMostMembers> room{};        // how many rows fit into the target
   std::array<const std::int32_t*, kMostMembers> goes{};  // rows of the source by part
 };
 

@@ -80,7 +80,8 @@ class Mover {
   Result<void> exchange_rows() const {
     if (members_.size() > std::size_t{RowExchange::kMostMembers}) {
       return Error{ErrorKind::Unsupported,
-                   std::to_string(members_.size()) + " logical ranks divide the experts; the most is " +
+                   std::to_string(members_.size()) +
+                       " logical ranks divide the experts; the most is " +
                        std::to_string(RowExchange::kMostMembers),
                    std::nullopt};
     }

@@ -290,8 +290,8 @@ Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byt
   });
 }
 
-/// The host must know the counts before it can ask for messages of these sizes: they are copied to it
-/// behind what the stream has been given, of which the exchange of the counts was a part.
+/// The host must know the counts before it can ask for messages of these sizes: they are copied to
+/// it behind what the stream has been given, of which the exchange of the counts was a part.
 Result<void> NcclCommunicator::enqueue_rows(OpId id, const Op& op, const Place& place,
                                             const Party& party) {
   const std::int64_t bytes = party.parts * party.members * size_of(DType::I32);

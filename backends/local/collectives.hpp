@@ -33,10 +33,11 @@ Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* co
 
 /// Moves the data of which member `position` is in charge. What it writes no other member writes,
 /// and what it reads no member writes meanwhile. When all members have done their share, the
-/// transfer is complete. Error InvalidSpec if more rows come to the member than it has room for. Sums are taken element by element over members 0, 1, …, as in
-/// add_in_order(), so that the result depends neither on timing nor on which member adds: an
-/// all-reduce equals a reduce-scatter followed by an all-gather, bit for bit. Requires parties that
-/// agree, and can_sum(dtype) for the kinds that sum.
+/// transfer is complete. Error InvalidSpec if more rows come to the member than it has room for.
+/// Sums are taken element by element over members 0, 1, …, as in add_in_order(), so that the result
+/// depends neither on timing nor on which member adds: an all-reduce equals a reduce-scatter
+/// followed by an all-gather, bit for bit. Requires parties that agree, and can_sum(dtype) for the
+/// kinds that sum.
 Result<void> move_share(const std::vector<Party>& parties, int position);
 
 }  // namespace lockstep::local

@@ -53,6 +53,7 @@ class MegatronReader : MegatronAccount {
     const std::string positions = word("position-embedding-type");
     const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
     const bool llama = swiglu || rotary || norm == "RMSNorm";
+    llama_ = llama;
     plan_.text("model.name", "megatron");
     plan_.text("model.architecture", llama ? "llama" : "gpt2",
                swiglu              ? from("swiglu")
@@ -293,6 +294,17 @@ class MegatronReader : MegatronAccount {
       // Experts without tensor parallelism lie on the ranks of it, and of context parallelism.
       plan_.flag("parallelism.expert_parallel_folding", tp * cp > 1 && etp == 1,
                  given("expert-tensor-parallel-size") ? from("expert-tensor-parallel-size") : "");
+    }
+    if (given("num-experts") && etp > 1) {  // as many as divide the rest, unless something is said
+      const std::string said =
+          given("expert-tensor-parallel-size") ? from("expert-tensor-parallel-size") : "";
+      if (llama_) {
+        plan_.set("parallelism.expert_tensor_parallel_degree", etp, said);
+      } else {
+        plan_.lose(
+            "experts with biases that " + std::to_string(etp) +
+            " ranks of tensor parallelism divide: here each of these ranks holds them whole");
+      }
     }
     plan_.take_cluster(options_, ranks, (ranks + per_node - 1) / per_node);
   }
@@ -581,6 +593,7 @@ class MegatronReader : MegatronAccount {
 
   const PlanOptions& options_;
   std::int64_t replicas_ = 1;
+  bool llama_ = false;       // the kind of the model
   std::int64_t stages_ = 1;  // virtual ones, of all pipeline ranks
   bool pipelined_ = false;
 };

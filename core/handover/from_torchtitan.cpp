@@ -237,6 +237,7 @@ class TorchtitanReader {
       take("parallelism.expert_parallel_degree", "1");
       const std::int64_t etp = whole("parallelism.expert_tensor_parallel_degree", 1);
       plan_.flag("parallelism.expert_parallel_folding", tp > 1 && etp == 1);
+      if (etp > 1) take("parallelism.expert_tensor_parallel_degree", "1");
     }
     find("parallelism.expert_tensor_parallel_degree");
     if (flag("parallelism.enable_async_tensor_parallel")) {

@@ -233,8 +233,14 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   }
   if (s.model.experts > 0) {
     a.set(named("parallelism.expert_parallel_degree"), p.expert_parallel_degree);
-    a.set(named("parallelism.expert_parallel_folding"),
-          p.expert_parallel_folding ? 1 : p.tensor_parallel_degree);
+    a.set(named("parallelism.expert_tensor_parallel_degree"), p.expert_tensor_parallel_degree);
+    leave_unsaid(
+        h.unsaid,
+        p.tensor_parallel_degree > 1 && p.expert_tensor_parallel_degree == 1 &&
+            !p.experts_over_tp(),
+        "experts that every rank of tensor parallelism holds whole, of those that "
+        "expert_parallel_degree gives it: with expert-tensor-parallel-size 1 it divides them "
+        "over these ranks, too (parallelism.expert_parallel_folding)");
   }
   say_data_parallel(s, a, h.unsaid);
 

@@ -88,6 +88,7 @@ std::uint64_t model_fingerprint(const Program& program) {
     print.add(static_cast<std::int64_t>(parameter.init));
     print.add(parameter.init_scale);
     print.add(std::int64_t{parameter.split_dim});
+    if (parameter.first_parts != 1) print.add(std::int64_t{-parameter.first_parts});
     for (const std::int64_t section : parameter.sections) print.add(section);
   }
   const Samples& samples = program.input.samples;

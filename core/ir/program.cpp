@@ -13,9 +13,9 @@ constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "boundary", "comm",       "workspace", "input",  "metric",    "param_version"};
 
 constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
-    "call",       "all_reduce",      "all_gather", "reduce_scatter", "broadcast",
-    "all_to_all", "all_to_all_rows", "rotate",     "send",           "recv",
-    "host_to_device", "device_to_host"};
+    "call",      "all_reduce", "all_gather",      "reduce_scatter",
+    "broadcast", "all_to_all", "all_to_all_rows", "rotate",
+    "send",      "recv",       "host_to_device",  "device_to_host"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "layer",        "gather",        "reduce",        "replicate",
@@ -207,6 +207,9 @@ std::int64_t Parameter::elements() const {
 std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections) {
   if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return parameter.elements();
   Parameter held = parameter;
+  const int first = parts == 1 ? 1 : parameter.first_parts;
+  if (first > 1) held.shape[0] = ceil_div(held.shape[0], std::int64_t{first});
+  parts /= first;
   std::int64_t& extent = held.shape[parameter.split_dim];
   extent = 0;
   for (std::size_t s = 0; s < parameter.sections.size(); ++s) {

@@ -259,6 +259,10 @@ struct Parameter {
   int split_dim = -1;        // the dimension that units with a split group divide; -1: none
   /// Sections of that dimension (such as q, k, v), each of which is divided; their sum is its size.
   std::vector<std::int64_t> sections = {};
+  /// Of experts, which are the first dimension: how many of the parts divide these. The others
+  /// divide each of them along split_dim, which then is not the first; the members of a split group
+  /// come in the order (experts, parts of one).
+  int first_parts = 1;
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;
 };
@@ -403,8 +407,8 @@ Bytes span_of(const Program& program, const Buffer& buffer);
 /// What `op` does to its argument `index`.
 Access access(const Program& program, const Op& op, std::size_t index);
 
-/// The bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call. Of rows that
-/// are counted as the program runs it is those that are expected.
+/// The bytes of a collective's unsharded buffer, or of a message or copy; 0 for a call. Of rows
+/// that are counted as the program runs it is those that are expected.
 Bytes payload_bytes(const Program& program, const Role& role, const Op& op);
 
 /// Whether the host gives data to a rank, such as tokens and targets.

@@ -7,11 +7,14 @@
 // for `capacity` tokens of a microbatch and rank (Lepikhin et al. 2020); a token that finds no room
 // keeps only its residual. Or none is dropped (Gale et al. 2022, MegaBlocks): the rows of all
 // choices stand one behind the other, expert by expert, ranks tell each other how many they send,
-// and products are of the rows that came, in buffers that are planned for a bound. A bias of each expert may be
-// added to the probabilities for the choice alone; a step moves it against the expert's load (Wang
-// et al. 2024), which is summed over ranks as gradients are. Tensor parallelism does not divide
-// experts: with sequence parallelism, each of its ranks routes its own rows, and their gradients
-// are summed (as with Megatron-Core's expert_tensor_parallel_size = 1).
+// and products are of the rows that came, in buffers that are planned for a bound. A bias of each
+// expert may be added to the probabilities for the choice alone; a step moves it against the
+// expert's load (Wang et al. 2024), which is summed over ranks as gradients are. With sequence
+// parallelism each of its ranks routes its own rows. They hold their experts whole, and gradients
+// are summed over them; or, with expert tensor parallelism, they divide each expert as they do a
+// dense network: what came to the experts of one of them is gathered by all, and what they make of
+// it is summed and scattered (Singh et al. 2023, A Hybrid Tensor-Expert-Data Parallelism Approach;
+// Megatron Core's expert_tensor_parallel_size).
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
 //   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
@@ -38,8 +41,9 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add_expert("moe.experts.wproj", {n, c, ffn}, InitKind::Normal, residual);
     layer.add_expert("moe.experts.bproj", {n, c}, InitKind::Zeros);
   } else {
-    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02, {ffn, ffn});
-    layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual);
+    layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02, {ffn, ffn},
+                     {1, {ffn, ffn}});
+    layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual, {}, {2, {ffn}});
   }
   if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);
 }
@@ -48,7 +52,8 @@ namespace {
 
 /// The rows of the experts that this rank holds, from all ranks of "ep".
 struct RowsOfExperts {
-  std::int64_t groups, chunks;    // experts; ranks from which rows come
+  std::int64_t groups, chunks;    // experts; ranks from which rows come, those of tp together
+  std::int64_t blocks;            // ranks of tp that divide each expert, whose rows are gathered
   std::int64_t capacity;          // places of each expert for rows of each rank; 0: no such places
   std::int64_t places, expected;  // of all of them
   TensorId counts = {};           // [chunks, groups]; invalid with a capacity
@@ -68,26 +73,27 @@ class ExpertLinear {
   void backward(TensorId dy, TensorId dx) {
     product(Part::InputGrad, dy, in_, out_, false, {}, dx);
     const std::vector<TensorId> gradients = {weights_.gw, weights_.gb};
-    const auto& [groups, chunks, capacity, places, expected, counts] = rows_;
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
     if (capacity > 0) {
       f_.emit(Part::WeightGrad, KernelKind::GroupedGemmWeight,
               {{groups, chunks, capacity, out_, in_}, {}, {dy, x_}, gradients});
     } else {
-      f_.emit(Part::WeightGrad, KernelKind::RaggedGemmWeight,
-              {{groups, chunks, places, expected, out_, in_, 1}, {}, {dy, x_, counts}, gradients});
+      f_.emit(
+          Part::WeightGrad, KernelKind::RaggedGemmWeight,
+          {{groups, chunks, places, expected, out_, in_, blocks}, {}, {dy, x_, counts}, gradients});
     }
   }
 
  private:
   void product(Part part, TensorId a, std::int64_t n, std::int64_t k, bool transposed,
                TensorId bias, TensorId c) {
-    const auto& [groups, chunks, capacity, places, expected, counts] = rows_;
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
     if (capacity > 0) {
       f_.emit(part, KernelKind::GroupedGemm,
               {{groups, chunks, capacity, n, k, transposed}, {}, {a, weights_.w, bias}, {c}});
     } else {
       f_.emit(part, KernelKind::RaggedGemm,
-              {{groups, chunks, places, expected, n, k, transposed, 1},
+              {{groups, chunks, places, expected, n, k, transposed, blocks},
                {},
                {a, weights_.w, bias, counts},
                {c}});
@@ -102,15 +108,15 @@ class ExpertLinear {
 };
 
 RowsOfExperts rows_of_experts(const ModelSpec& spec, const LayerShape& shape) {
-  const int ranks = shape.expert_parallel;
-  RowsOfExperts rows{spec.experts / ranks, ranks, 0, 0, 0};
+  const int ranks = shape.expert_parallel, blocks = shape.expert_tensor_parallel;
+  RowsOfExperts rows{spec.experts / ranks, std::int64_t{blocks} * ranks, blocks, 0, 0, 0};
   if (spec.is_dropless()) {
     const ModelSpec::ExpertRows all = spec.expert_rows(shape.own_rows(), ranks);
-    rows.places = all.places;
-    rows.expected = all.expected;
+    rows.places = blocks * all.places;
+    rows.expected = blocks * all.expected;
   } else {
     rows.capacity = spec.expert_capacity(shape.own_rows(), ranks);
-    rows.places = rows.expected = spec.experts * rows.capacity;
+    rows.places = rows.expected = blocks * spec.experts * rows.capacity;
   }
   return rows;
 }
@@ -124,9 +130,10 @@ class MixtureOfExperts final : public FeedForward {
         shape_(shape),
         tokens_(shape.own_rows()),
         hidden_(spec.hidden),
-        ffn_(spec.ffn_hidden),
+        ffn_(spec.ffn_hidden / shape.expert_tensor_parallel),
         rows_(rows_of_experts(spec, shape)),
-        places_(dropless() ? tokens_ * spec.experts_per_token : rows_.places),
+        places_(dropless() ? tokens_ * spec.experts_per_token : rows_.places / rows_.blocks),
+        arriving_(rows_.places / rows_.blocks),
         sigmoids_(spec.router_score == RouterScore::Sigmoid ? 1 : 0),
         routing_({tokens_, spec.experts, spec.experts_per_token, rows_.capacity, sigmoids_}),
         combination_({tokens_, hidden_, spec.experts_per_token, places_}),
@@ -155,16 +162,22 @@ class MixtureOfExperts final : public FeedForward {
     std::vector<TensorId> routed = {probs_, gates_, slots_, sources_};
     if (dropless()) routed.push_back(counts_ = f_.tensor(spec_.experts, DType::I32, "counts"));
     f_.emit(Part::Forward, KernelKind::RouteForward, {routing_, {}, {logits, bias_}, routed});
-    rows_.counts = counts_;
+    arrived_ = counts_;
     if (dropless() && shape_.expert_parallel > 1) {
-      rows_.counts = f_.tensor(spec_.experts, DType::I32, "expert_counts");
-      f_.communicate(Part::Forward, OpKind::AllToAll, "ep", counts_, rows_.counts);
+      arrived_ = f_.tensor(spec_.experts, DType::I32, "expert_counts");
+      f_.communicate(Part::Forward, OpKind::AllToAll, "ep", counts_, arrived_);
+    }
+    rows_.counts = arrived_;
+    if (dropless() && rows_.blocks > 1) {
+      rows_.counts = f_.tensor(rows_.blocks * spec_.experts, DType::I32, "all_counts");
+      f_.communicate(Part::Forward, OpKind::AllGather, "tp", arrived_, rows_.counts);
     }
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
     pre_ = f_.tensor(rows_.places * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
-    const TensorId mine = to_experts(Part::Forward, given, "expert_x");
+    const TensorId mine =
+        gathered(Part::Forward, to_experts(Part::Forward, given, "expert_x"), "all_x");
     // What the experts' sum is added to: the residual, unless that comes behind dropout.
     TensorId added = dropout_.active() ? TensorId{} : residual;
     if (shared_) added = shared_->forward(x, added);  // while tokens go to their experts
@@ -173,7 +186,7 @@ class MixtureOfExperts final : public FeedForward {
     activate(pre_, act);
     const TensorId made = f_.tensor(rows_.places * hidden_, "expert_y");
     down_.forward(act, made);
-    combined_ = from_experts(Part::Forward, made, "returned");
+    combined_ = from_experts(Part::Forward, summed(Part::Forward, made, "made"), "returned");
     const TensorId sum = dropout_.active() ? f_.tensor(tokens_ * hidden_) : y;
     f_.emit(Part::Forward, KernelKind::CombineForward,
             {combination_, {}, {combined_, gates_, slots_, added}, {sum}});
@@ -199,13 +212,15 @@ class MixtureOfExperts final : public FeedForward {
     f_.emit(Part::InputGrad, KernelKind::CombineBackward,
             {combination_, {}, {dy, combined_, gates_, slots_}, {dreturned, dgates}});
     const TensorId dact = f_.tensor(rows_.places * ffn_);
-    const TensorId dmade = to_experts(Part::InputGrad, dreturned, "dexpert_y");
+    const TensorId dmade =
+        gathered(Part::InputGrad, to_experts(Part::InputGrad, dreturned, "dexpert_y"), "all_dy");
     const TensorId through_shared = shared_ ? shared_->backward(dy) : TensorId{};
     down_.backward(dmade, dact);
     const TensorId dpre = through_activation(dact, pre_);
     const TensorId dmine = f_.tensor(rows_.places * hidden_, "dexpert_x");
     up_.backward(dpre, dmine);
-    const TensorId dgiven = from_experts(Part::InputGrad, dmine, "ddispatched");
+    const TensorId dgiven =
+        from_experts(Part::InputGrad, summed(Part::InputGrad, dmine, "dx_made"), "ddispatched");
     TensorId through_experts = f_.tensor(tokens_ * hidden_);
     f_.emit(Part::InputGrad, KernelKind::EmbeddingBackward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, dgiven}, {through_experts, {}}});
@@ -251,12 +266,13 @@ class MixtureOfExperts final : public FeedForward {
   /// [experts, capacity, hidden] of one rank -> [ranks, own experts, capacity, hidden]; without a
   /// capacity, as many rows of each expert as there are.
   TensorId to_experts(Part part, TensorId x, const std::string& name) {
-    return exchange(part, x, rows_.places, {counts_, rows_.counts, rows_.expected, hidden_}, name);
+    return exchange(part, x, arriving_, {counts_, arrived_, sent(), hidden_}, name);
   }
   /// The reverse.
   TensorId from_experts(Part part, TensorId x, const std::string& name) {
-    return exchange(part, x, places_, {rows_.counts, counts_, rows_.expected, hidden_}, name);
+    return exchange(part, x, places_, {arrived_, counts_, sent(), hidden_}, name);
   }
+  std::int64_t sent() const { return rows_.expected / rows_.blocks; }
   TensorId exchange(Part part, TensorId x, std::int64_t places,
                     const FunctionBuilder::CountedRows& counted, const std::string& name) {
     if (shape_.expert_parallel == 1) return x;
@@ -267,6 +283,21 @@ class MixtureOfExperts final : public FeedForward {
       f_.communicate(part, OpKind::AllToAll, "ep", x, there);
     }
     return there;
+  }
+
+  /// What came to all ranks that divide each expert.
+  TensorId gathered(Part part, TensorId x, const std::string& name) {
+    if (rows_.blocks == 1) return x;
+    const TensorId all = f_.tensor(rows_.places * hidden_, name);
+    f_.communicate(part, OpKind::AllGather, "tp", x, all);
+    return all;
+  }
+  /// The sum of what they make of it, for the rows that came to this one.
+  TensorId summed(Part part, TensorId terms, const std::string& name) {
+    if (rows_.blocks == 1) return terms;
+    const TensorId own = f_.tensor(arriving_ * hidden_, name);
+    f_.communicate(part, OpKind::ReduceScatter, "tp", terms, own);
+    return own;
   }
 
   /// The experts' activation, of the rows that there are.
@@ -283,7 +314,12 @@ class MixtureOfExperts final : public FeedForward {
     return dpre;
   }
   std::vector<std::int64_t> activation() const {
-    return {rows_.places, rows_.expected, ffn_, spec_.is_gpt2_kind() ? 0 : 1, spec_.experts, 1};
+    return {rows_.places,
+            rows_.expected,
+            ffn_,
+            spec_.is_gpt2_kind() ? 0 : 1,
+            rows_.groups * rows_.chunks,
+            rows_.blocks};
   }
 
   /// Axes whose ranks route other tokens of the same microbatch, which are balanced as one.
@@ -299,14 +335,15 @@ class MixtureOfExperts final : public FeedForward {
   const LayerShape& shape_;
   std::int64_t tokens_, hidden_, ffn_;
   RowsOfExperts rows_;
-  std::int64_t places_, sigmoids_;  // places: of the rank's own rows
+  std::int64_t places_, arriving_;  // of the rank's own rows; of those that are sent to it
+  std::int64_t sigmoids_;
   std::vector<std::int64_t> routing_, combination_;  // dimensions of the kernels
   LinearTensors router_;
   Dropout& dropout_;
   TensorId bias_, load_;  // of the experts, for their choice; the load takes the gradient's place
   ExpertLinear up_, down_;
   std::optional<SharedExpert> shared_;
-  TensorId x_, probs_, gates_, slots_, sources_, counts_, pre_, combined_;
+  TensorId x_, probs_, gates_, slots_, sources_, counts_, arrived_, pre_, combined_;
 };
 
 }  // namespace

@@ -77,6 +77,9 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
+    if (shape_.expert_tensor_parallel > 1) {
+      fresh.split_axis = shape_.expert_parallel > 1 ? "ep_tp" : "tp";
+    }
   } else {
     fresh.shard_count = suffix == kBalance ? 1 : shape_.shard_count;
     if (ranks_ > 1 && suffix.empty()) {
@@ -84,7 +87,8 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
     }
     if (suffix == "_kv" && shape_.tensor_parallel > shape_.kv_replicas) fresh.split_axis = "kv";
   }
-  const bool each_part_once = suffix.empty() || (suffix == "_experts" && shape_.experts_over_tp);
+  const bool divided_by_tp = shape_.experts_over_tp || shape_.expert_tensor_parallel > 1;
+  const bool each_part_once = suffix.empty() || (suffix == "_experts" && divided_by_tp);
   const bool own_features = suffix == kHeads || suffix == kAdapters;
   const bool own_rows = shape_.sequence_parallel && !each_part_once;
   if (suffix == "_kv") {  // each rank has seen its own queries only
@@ -116,15 +120,21 @@ void LayerDeclaration::add(const std::string& name, std::vector<std::int64_t> sh
 
 void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int64_t> shape,
                                   InitKind init, double scale,
-                                  std::vector<std::int64_t> matrix_rows) {
+                                  std::vector<std::int64_t> matrix_rows, const Split& split) {
   Parameter parameter = parameter_of(layer_name_ + "." + name, std::move(shape), init, scale);
   if (matrix_rows.empty()) matrix_rows = {parameter.shape[1]};
   if (shape_.expert_parallel > 1) {
     parameter.split_dim = 0;
     parameter.sections = {parameter.shape[0]};
   }
+  if (shape_.expert_tensor_parallel > 1) {
+    parameter.split_dim = split.dim;
+    parameter.sections = split.sections;
+    parameter.first_parts = shape_.expert_parallel;
+  }
   UnitLayout& layout = unit("_experts", parameter);
-  append(layout, std::move(parameter), shape_.expert_parallel, std::move(matrix_rows));
+  append(layout, std::move(parameter), shape_.expert_parallel * shape_.expert_tensor_parallel,
+         std::move(matrix_rows));
 }
 
 void LayerDeclaration::add_router_bias(const std::string& name, std::int64_t experts) {

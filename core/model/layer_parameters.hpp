@@ -61,10 +61,12 @@ class LayerDeclaration {
   void add_adapter(const std::string& weight, std::int64_t out, std::int64_t in,
                    const Split& split);
   /// Adds a parameter of all experts, which are its first dimension, to a unit of their own,
-  /// "_experts", which is divided over the ranks of "ep". `matrix_rows` as in UnitLayout; empty:
-  /// one matrix.
+  /// "_experts", which is divided over the ranks of "ep". With expert tensor parallelism those of
+  /// "tp" divide each of them as `split` says, whose dimension is of the parameter. `matrix_rows`
+  /// as in UnitLayout; empty: one matrix.
   void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
-                  double scale = 0, std::vector<std::int64_t> matrix_rows = {});
+                  double scale = 0, std::vector<std::int64_t> matrix_rows = {},
+                  const Split& split = {});
   /// Adds the bias by which a router balances its choices, one for each expert, to a unit of its
   /// own, "_balance" (UnitLayout::balances).
   void add_router_bias(const std::string& name, std::int64_t experts);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/program.hpp"
@@ -44,6 +45,7 @@ struct LayerShape {
   int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
   bool experts_over_tp = false;    // those of tensor_parallel are among them
+  int expert_tensor_parallel = 1;  // ranks of tensor_parallel that divide each expert: 1, or all
   int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
   int logit_bytes = 0;  // that another framework keeps of every logit beside the logit itself
   bool overlaps_weight_gradients = true;  // as in FrameworkSpec, and so is the next one
@@ -74,7 +76,8 @@ struct UnitLayout {
   std::int64_t shard_multiple = 1;  // if there are several, each has a multiple of so many elements
   /// The ranks that divide its parameters, by the name of their axis: "tp"; "vocabulary", where
   /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data
-  /// axes, of which the rest shards the unit. Empty if none do.
+  /// axes, of which the rest shards the unit; or "ep_tp", if those of "tp" divide each expert, too.
+  /// Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   bool decays = true;                     // whether weight decay is for its parameters
@@ -93,6 +96,9 @@ struct UnitLayout {
   }
   std::int64_t padded() const { return shard_elements() * shard_count; }
 };
+
+/// Whether the ranks along a split axis divide the experts.
+inline bool divides_experts(std::string_view axis) { return axis == "ep" || axis == "ep_tp"; }
 
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {

@@ -30,8 +30,10 @@ Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
     if (function == nullptr) continue;
     for (const Kernel& kernel : function->kernels) {
       if (kernel.kind == KernelKind::GroupedGemm) total.v -= empty * work(kernel).flops.v;
-      if (kernel.kind == KernelKind::RaggedGemm) {  // of the busiest rank, more than those of the mean
-        const double own = taken * double(shape.own_rows()) / double(shape.rows());
+      if (kernel.kind ==
+          KernelKind::RaggedGemm) {  // of the busiest rank, more than those of the mean
+        const double own = taken * double(shape.own_rows()) / double(shape.rows()) *
+                           double(shape.expert_tensor_parallel);
         total.v -= (1 - std::min(1.0, own / double(kernel.dims[3]))) * work(kernel).flops.v;
       }
       if (kernel.kind == KernelKind::AttentionForward) total.v -= zeros * work(kernel).flops.v;
@@ -51,10 +53,9 @@ Flops frozen_flops(const Model& model, const Layer& layer, const std::vector<Lay
     const auto* function = std::get_if<Function>(&step);
     if (function == nullptr || frozen.empty()) continue;
     for (const Kernel& kernel : function->kernels) {
-      const bool product = kernel.kind == KernelKind::Gemm ||
-                           kernel.kind == KernelKind::GroupedGemm ||
-                           kernel.kind == KernelKind::RaggedGemm ||
-                           kernel.kind == KernelKind::Conv2dForward;
+      const bool product =
+          kernel.kind == KernelKind::Gemm || kernel.kind == KernelKind::GroupedGemm ||
+          kernel.kind == KernelKind::RaggedGemm || kernel.kind == KernelKind::Conv2dForward;
       if (product && frozen.contains(function->formals[kernel.in[1].formal].name)) {
         total += work(kernel).flops;
       }

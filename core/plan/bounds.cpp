@@ -67,9 +67,8 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const auto& c = std::get<Communication>(step);
     const std::vector<Rank> ranks = group(c.axis);
     if (!collectives || !begun || ranks.size() < 2) continue;
-    const Bytes full = c.kind == OpKind::AllToAllRows
-                           ? Bytes{std::int64_t{c.rows} * c.row_bytes}
-                           : std::max(c.in.bytes, c.out.bytes);
+    const Bytes full = c.kind == OpKind::AllToAllRows ? Bytes{std::int64_t{c.rows} * c.row_bytes}
+                                                      : std::max(c.in.bytes, c.out.bytes);
     const auto n = static_cast<int>(ranks.size());
     const double time =
         collective_time(c.kind, full, n, group_links(s.cluster, ranks), s.cluster).time.total().v;
@@ -182,8 +181,8 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   p.enable_sequence_parallel = point.tensor > 1 && !s.model.is_vision();
   p.context_parallel_degree = point.context;
   p.context_parallel_method = base_.strategy.context_parallel_method;
-  p.expert_parallel_degree = point.expert;
-  p.expert_parallel_folding = point.folding;
+  p.expert_tensor_parallel_degree = base_.strategy.expert_tensor_parallel_degree;
+  divide_experts(p, point);
   p.data_parallel_shard_degree = point.expert;
   s.training.local_batch_size = point.microbatch;
   s.training.global_batch_size = point.microbatch * point.expert;
@@ -221,7 +220,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
       const UnitLayout& unit = draft.model.units[used.unit];
       // Without the states of others, it is left out of what a rank at least has.
       if (unit.frozen || unit.balances) continue;
-      (unit.split_axis == "ep" ? cost.expert_elements : cost.elements) +=
+      (divides_experts(unit.split_axis) ? cost.expert_elements : cost.elements) +=
           static_cast<double>(unit.elements);
     }
     cost += shape.upto.back();

@@ -269,13 +269,19 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   // Without shards the stage means nothing, and stays as it is.
   if (point.zero > 0) p.zero_stage = point.zero;
   p.overlap_param_gather = point.zero == 1;
-  p.expert_parallel_degree = point.expert;
-  p.expert_parallel_folding = point.folding;
+  divide_experts(p, point);
   s.activation_checkpoint = checkpoint_of(point.recomputation);
   p.offload = point.offload;
   if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) return std::nullopt;
   if (!validate(s).empty()) return std::nullopt;
   return s;
+}
+
+void divide_experts(StrategySpec& p, const LayoutPoint& point) {
+  p.expert_parallel_degree = point.expert;
+  p.expert_parallel_folding = point.folding;
+  const bool divided = p.expert_tensor_parallel_degree > 1 && !point.folding;
+  p.expert_tensor_parallel_degree = divided ? point.tensor : 1;
 }
 
 }  // namespace lockstep

@@ -82,6 +82,10 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// Points may still be refused by validate(layout_of(point)).
 std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints);
 
+/// Sets the degrees of expert parallelism. Experts stay whole where they were, or divided over the
+/// ranks of tensor parallelism.
+void divide_experts(StrategySpec& strategy, const LayoutPoint& point);
+
 /// The point as a scenario. Nothing if the batch cannot be divided so, or it does not validate.
 std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point);
 

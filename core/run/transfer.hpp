@@ -24,16 +24,16 @@ struct Party {
   std::byte* target = nullptr;        // where it wants the result
   int root = 0;                       // position of the member that sends a broadcast or message
   // Of an exchange of rows, whose `bytes` are those of one row:
-  std::int64_t given = 0, room = 0;          // rows that fit into source and target
-  std::int64_t expected = 0;                 // Op::rows
-  const std::int32_t* goes = nullptr;        // by part: rows that go there, `parts` for each member
-  const std::int32_t* comes = nullptr;       // likewise: rows that come from there
+  std::int64_t given = 0, room = 0;     // rows that fit into source and target
+  std::int64_t expected = 0;            // Op::rows
+  const std::int32_t* goes = nullptr;   // by part: rows that go there, `parts` for each member
+  const std::int32_t* comes = nullptr;  // likewise: rows that come from there
   std::int64_t parts = 0;
   std::int64_t members = 0;
 };
 
-/// How many rows each of `members` gets (or gives) of those that `counts` lists, `parts` numbers for
-/// each member.
+/// How many rows each of `members` gets (or gives) of those that `counts` lists, `parts` numbers
+/// for each member.
 std::vector<std::int64_t> rows_of_members(const std::int32_t* counts, std::int64_t parts,
                                           std::size_t members);
 

@@ -157,6 +157,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
   v.field("expert_parallel_degree", p.expert_parallel_degree);
   v.field("expert_parallel_folding", p.expert_parallel_folding);
+  v.field("expert_tensor_parallel_degree", p.expert_tensor_parallel_degree);
   v.field("pipeline_parallel_degree", p.pipeline_parallel_degree);
   v.field("pipeline_parallel_schedule", p.pipeline_parallel_schedule);
   v.field("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches);

@@ -62,6 +62,8 @@ struct StrategySpec {
   /// Experts are divided over the ranks of tp, then cp, then dp_shard, instead of those of dp_shard
   /// alone (Megatron Core's parallel folding).
   bool expert_parallel_folding = false;
+  /// How many ranks of tp divide each expert: 1, or all of them.
+  int expert_tensor_parallel_degree = 1;
   int pipeline_parallel_degree = 1;
   PipelineSchedule pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
   int pipeline_parallel_microbatches = 1;    // per local batch

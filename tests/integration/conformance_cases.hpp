@@ -89,8 +89,8 @@ class ConformanceCases {
                std::int64_t stride);
 
   // conformance_random.cpp
-  /// Calls every function above but columns(), latent() and ragged() once, with small random sizes, also odd
-  /// ones.
+  /// Calls every function above but columns(), latent() and ragged() once, with small random sizes,
+  /// also odd ones.
   void random_shapes();
 
   /// Adds what `more` adds, where attention drops a share of its probabilities.

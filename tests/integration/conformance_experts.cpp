@@ -81,6 +81,7 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                 .dims = dims,
                                 .in = {random(tokens * experts, 4.0)},
                                 .wide_in = "w",
+                                .absent_out = {false, false, false, false, capacity > 0},
                                 .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(forward);
   ConformanceCase biased = forward;
@@ -110,12 +111,11 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
        .in = with_counts({wave(tokens * choices, 1.0), probs, slots, {64.0}}, 4, counts),
        .wide_in = "ww-",
        .wide_out = "w"});
-  const ConformanceCase count{
-      .kind = K::RouteLoad,
-      .dims = dims,
-      .in = with_counts({slots}, 1, counts),
-      .wide_in = "-",
-      .wide_out = "w"};
+  const ConformanceCase count{.kind = K::RouteLoad,
+                              .dims = dims,
+                              .in = with_counts({slots}, 1, counts),
+                              .wide_in = "-",
+                              .wide_out = "w"};
   add(count);
   ConformanceCase more = count;
   more.accumulate = true;
@@ -149,6 +149,7 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                  .dims = alone,
                                  .in = {wave(tokens * experts, 3.0), wave(experts, 0.3)},
                                  .wide_in = "ww",
+                                 .absent_out = {false, false, false, false, capacity > 0},
                                  .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(sigmoids);
   const auto chosen = outputs(sigmoids);

@@ -144,6 +144,55 @@ TEST_CASE("a mixture of one expert trains as the dense model, of equal ones comp
   }
 }
 
+TEST_CASE("experts that drop no token compute what experts with room for all of them do",
+          "[integration]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const std::string layout :
+         {"", "dp_shard=4 ep=4", "dp_shard=4 ep=2 accumulation=3 model.router_aux_loss_coef=0.1",
+          "tp=2 enable_sequence_parallel=true ep=2 expert_parallel_folding=true",
+          "dp_shard=2 ep=2 pp=2 mb=3 model.router_bias_update_rate=0.01"}) {
+      INFO(layout);
+      const auto trained = [&](const std::string& factor) {
+        const std::string keys = layout + " model.experts=4 model.capacity_factor=" + factor;
+        return test::train(parity_scenario(architecture, parity_row("", keys), DType::F64));
+      };
+      const test::Distance d = test::distance(trained("0"), trained("2"));  // experts / choices
+      CHECK(d.loss < 1e-12);
+      CHECK(d.weights < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("a rank without room for the rows that come ends the run, and room for them does not",
+          "[integration]") {
+  const auto run = [](const char* name, const std::string& factor) {
+    const Scenario s =
+        parity_scenario(Architecture::Llama,
+                        parity_row("",
+                                   "dp_shard=4 ep=4 model.experts=8 model.capacity_factor=0 "
+                                   "model.expert_rank_capacity_factor=" +
+                                       factor),
+                        DType::F32);
+    auto backend = make_backend(name);
+    REQUIRE(backend.ok());
+    RunOptions options;
+    options.steps = 2;
+    return (*backend)->run(lowered(s), s.cluster, options);
+  };
+  for (const char* name : {"cpu", "reference"}) {
+    const auto ended = run(name, "1");  // only a router that is even to the last row needs no more
+    REQUIRE_FALSE(ended.ok());
+    CHECK(ended.error().kind == ErrorKind::InvalidSpec);
+    const std::string& message = ended.error().message;
+    CHECK_THAT(message, ContainsSubstring("rows come to the experts of rank"));
+    const std::string before = "model.expert_rank_capacity_factor must be at least ";
+    const std::size_t at = message.find(before);
+    REQUIRE(at != std::string::npos);
+    CHECK(std::stod(message.substr(at + before.size())) > 1);
+    CHECK(run(name, "4").ok());  // all that can come
+  }
+}
+
 TEST_CASE("a shared expert beside one that gives nothing trains as the dense model",
           "[integration]") {
   for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
@@ -200,7 +249,11 @@ TEST_CASE("experts resume on ranks that divide them otherwise", "[integration]")
   for (const char* layout : {"", "dp_shard=4 ep=4", "dp_shard=2 ep=2 pp=2 mb=3", "dp_shard=3",
                              "dp_shard=4 ep=2 zero_stage=0",
                              ("tp=2 enable_sequence_parallel=true dp_shard=2 ep=4 "
-                              "expert_parallel_folding=true")}) {
+                              "expert_parallel_folding=true"),
+                             ("tp=2 enable_sequence_parallel=true dp_shard=4 ep=2 "
+                              "expert_tensor_parallel_degree=2"),
+                             ("tp=2 enable_sequence_parallel=true dp_shard=3 "
+                              "expert_tensor_parallel_degree=2")}) {
     INFO(layout);
     const RunResult second = part(layout, 3, &first.state);
     for (std::size_t i = 0; i < 3; ++i) {

@@ -93,7 +93,8 @@ std::vector<std::string> words(const std::string& text) {
 
 /// Keys that the GPT-2 kind has not.
 bool is_of_llama(const std::string& key) {
-  return key.starts_with("model.qk_") || key.ends_with("_lora_rank") || key == "model.v_head_dim";
+  return key.starts_with("model.qk_") || key.ends_with("_lora_rank") || key == "model.v_head_dim" ||
+         key == "expert_tensor_parallel_degree";  // of experts without biases
 }
 
 std::string trim(const std::string& text) {

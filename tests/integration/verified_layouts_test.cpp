@@ -64,8 +64,8 @@ class RandomLayouts {
           {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
       if (experts) {
         keys_ += " model.experts=8 model.capacity_factor=0";
-        // Nothing is dropped: no expert has a room; a rank has one that is large enough for 8 experts
-        // of 1 rank or more; or every expert has room for all.
+        // Nothing is dropped: no expert has a room; a rank has one that is large enough for 8
+        // experts of 1 rank or more; or every expert has room for all.
         const std::size_t room = pick(4);
         if (room == 0) keys_.back() = '4';
         if (room == 1) keys_ += " model.expert_rank_capacity_factor=8";
@@ -74,6 +74,12 @@ class RandomLayouts {
           number("ep", tensor * (pick(2) == 0 ? context * often_one(shards) : 1));
         } else {
           number("ep", often_one(2));
+          if (tensor > 1 && pick(2) == 0) {  // each expert over tensor-parallel ranks
+            if (keys_.find(" enable_sequence_parallel=true") == std::string::npos) {
+              keys_ += " enable_sequence_parallel=true";
+            }
+            keys_ += " expert_tensor_parallel_degree=" + std::to_string(tensor);
+          }
         }
         sometimes({"model.router_aux_loss_coef=0.1", "model.expert_period=2",
                    "model.router_bias_update_rate=0.01"});

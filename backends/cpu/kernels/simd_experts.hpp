@@ -136,8 +136,7 @@ void run_ragged_activation_forward(const KernelArgs& args) {
 template <class T>
 void run_ragged_activation_backward(const KernelArgs& args) {
   const int64_t cols = args.dims[2], pre = (1 + args.dims[3]) * cols;
-  run_ragged_activation<T, run_gelu_backward<T>, run_swiglu_backward<T>, 2>(args,
-                                                                           {cols, pre, pre});
+  run_ragged_activation<T, run_gelu_backward<T>, run_swiglu_backward<T>, 2>(args, {cols, pre, pre});
 }
 
 template <class T>
@@ -229,9 +228,9 @@ inline void pack_choices(int64_t tokens, int64_t experts, int64_t choices, std::
   }
 }
 
-/// The expert of a choice: a slot is a place among `capacity` of each expert, or -1 - expert if that
-/// was full; without a capacity, a place behind those of the experts before, of which `counts` says
-/// how many there are.
+/// The expert of a choice: a slot is a place among `capacity` of each expert, or -1 - expert if
+/// that was full; without a capacity, a place behind those of the experts before, of which `counts`
+/// says how many there are.
 inline int64_t expert_of(std::int32_t slot, int64_t experts, int64_t capacity,
                          const std::int32_t* counts) {
   int64_t e = 0;

@@ -163,7 +163,8 @@ __global__ void count_chosen(int64_t n, const std::int32_t* chosen, std::int32_t
   if (threadIdx.x == 0) counts[blockIdx.x] = static_cast<std::int32_t>(sum);
 }
 
-/// What says which expert a choice is of: its slot is a place among `capacity` of each expert, or -1
+/// What says which expert a choice is of: its slot is a place among `capacity` of each expert, or
+/// -1
 /// - expert if that was full; without a capacity, a place behind those of the experts before, of
 /// which `counts` says how many there are.
 struct Slots {

@@ -66,7 +66,8 @@ __global__ void ragged_gemm(Layout layout, int64_t n, int64_t k, bool tb, Ref a,
     const int64_t col = col0 + (tb ? y : x), bk = k0 + (tb ? x : y);
     const bool in_a = row < part.count && ak < k, in_b = col < n && bk < k;
     tile_a[y][x] = in_a ? a.get<A>(a0 + row * k + ak) : A(0);
-    tile_b[tb ? x : y][tb ? y : x] = in_b ? b.get<A>(b0 + (tb ? col * k + bk : bk * n + col)) : A(0);
+    tile_b[tb ? x : y][tb ? y : x] =
+        in_b ? b.get<A>(b0 + (tb ? col * k + bk : bk * n + col)) : A(0);
     sync_block();
     LOCKSTEP_UNROLL
     for (int j = 0; j < kTile; ++j) sum += tile_a[y][j] * tile_b[j][x];

@@ -24,9 +24,7 @@ Matrix gelu_slope(const Matrix& x) {
 
 void gelu_forward(Operands& k) { k.out(0) = k.in(0) * gelu_gate(k.in(0)); }
 
-void gelu_backward(Operands& k) {
-  k.out(0) = k.in(0) * gelu_slope(k.in(1));
-}
+void gelu_backward(Operands& k) { k.out(0) = k.in(0) * gelu_slope(k.in(1)); }
 
 void swiglu_forward(Operands& k) {
   const Index rows = k.dim(0), cols = k.dim(1);

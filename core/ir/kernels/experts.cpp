@@ -55,11 +55,13 @@ std::vector<KernelRow> rows::experts() {
        .efficiency_as = "gemm",
        .may_be_tf32 = true},
       // The next two are grouped_gemm and grouped_gemm_weight of as many rows of each group as
-      // `counts` [chunks, groups] says, which stand one behind the other: those of chunk 0 for group
+      // `counts` [chunks, groups] says, which stand one behind the other: those of chunk 0 for
+      // group
       // 0, for group 1, …, then those of chunk 1. If there are several blocks, each has its part of
       // the chunks and of the places, and its rows begin with its first place. Places behind the
       // rows are not touched, and a group without any leaves dw and dbias zero (or what they were,
-      // if the kernel accumulates). `rows` is how many are expected, of all groups and chunks, which
+      // if the kernel accumulates). `rows` is how many are expected, of all groups and chunks,
+      // which
       // only costs depend on.
       //   a [places, k], c [places, n]
       {.kind = K::RaggedGemm,

@@ -148,7 +148,7 @@ bool embedding_backward(const Kernel& k, AxisOperands& o) {
   if (ids == Along::Split) {
     if (dy == Along::Same) table = Along::Split;
   } else if (ids == Along::Own) {
-    if (!is_places(dy)) return false;
+    if (!is_places(dy) && dy != Along::Tokens) return false;  // tokens: see combine_forward
     table = of_places(dy);
   } else if (ids == Along::Same && is_rows(dy)) {
     table = Along::Partial;

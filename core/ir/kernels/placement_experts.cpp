@@ -10,18 +10,34 @@ using namespace placing;
 /// were sent to the rank's experts.
 constexpr bool has_places(Along a) { return a == Along::Same || is_places(a) || is_experts(a); }
 
-bool grouped_gemm(const Kernel& k, AxisOperands& o) {
-  const auto& [a, b, bias, rest1, rest2, rest3, rest4, rest5] = o.in;
+/// Products of rows in places with the experts' weights: with those of the rank's own experts, or
+/// with those of all. Ranks that divide each expert make their part of its features of the same
+/// rows, or, of parts of these, terms of a sum.
+bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bias) {
+  if (b == Along::Split && (a == Along::Same || a == Along::Split)) {
+    return bias == Along::Nothing && results(k, o, {{product(a, b)}});
+  }
   const Along weights = is_experts(a) ? Along::Split : Along::Same;
-  if (!has_places(a)) return false;
-  return b == weights && fits(bias, weights) && results(k, o, {{a}});
+  return has_places(a) && b == weights && fits(bias, weights) && results(k, o, {{a}});
+}
+
+/// The gradients of these weights and of a bias.
+bool expert_gradient(const Kernel& k, AxisOperands& o, Along dy, Along x) {
+  if (dy == Along::Split || x == Along::Split) {
+    const Along dw = weight_gradient(dy, x);
+    return dw == Along::Split && results(k, o, {{dw, dy}});
+  }
+  if (!has_places(dy) || x != dy) return false;
+  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
+  return results(k, o, {{dw, dw}});
+}
+
+bool grouped_gemm(const Kernel& k, AxisOperands& o) {
+  return expert_product(k, o, o.in[0], o.in[1], o.in[2]);
 }
 
 bool grouped_gemm_weight(const Kernel& k, AxisOperands& o) {
-  const Along dy = o.in[0];
-  if (!has_places(dy) || o.in[1] != dy) return false;
-  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
-  return results(k, o, {{dw, dw}});
+  return expert_gradient(k, o, o.in[0], o.in[1]);
 }
 
 /// The placement of indices into rows: if a rank has rows of its own, they count within these.
@@ -29,30 +45,29 @@ constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; 
 /// The placement of how many rows in places, or rows that were sent to a rank's experts, there are
 /// of each expert.
 constexpr Along counts_of(Along places) {
-  return is_experts(places) ? Along::OwnExperts : is_places(places) ? Along::Own : places;
+  return is_experts(places)       ? Along::OwnExperts
+         : is_places(places)      ? Along::Own
+         : places == Along::Split ? Along::Same  // parts of the columns of the same rows
+                                  : places;
 }
 
 bool ragged_gemm(const Kernel& k, AxisOperands& o) {
-  const auto& [a, b, bias, counts, rest1, rest2, rest3, rest4] = o.in;
-  const Along weights = is_experts(a) ? Along::Split : Along::Same;
-  return has_places(a) && counts == counts_of(a) && b == weights && fits(bias, weights) &&
-         results(k, o, {{a}});
+  const Along a = o.in[0];
+  return o.in[3] == counts_of(a) && expert_product(k, o, a, o.in[1], o.in[2]);
 }
 
 bool ragged_gemm_weight(const Kernel& k, AxisOperands& o) {
-  const Along dy = o.in[0];
-  if (!has_places(dy) || o.in[1] != dy || o.in[2] != counts_of(dy)) return false;
-  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
-  return results(k, o, {{dw, dw}});
+  return o.in[2] == counts_of(o.in[0]) && expert_gradient(k, o, o.in[0], o.in[1]);
 }
 
+constexpr bool may_activate(Along a) { return has_places(a) || a == Along::Split; }
 bool ragged_activation(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  return has_places(x) && o.in[1] == counts_of(x) && results(k, o, {{x}});
+  return may_activate(x) && o.in[1] == counts_of(x) && results(k, o, {{x}});
 }
 bool ragged_activation_backward(const Kernel& k, AxisOperands& o) {
   const Along dy = o.in[0];
-  return has_places(dy) && o.in[1] == dy && o.in[2] == counts_of(dy) && results(k, o, {{dy}});
+  return may_activate(dy) && o.in[1] == dy && o.in[2] == counts_of(dy) && results(k, o, {{dy}});
 }
 
 bool route_forward(const Kernel& k, AxisOperands& o) {
@@ -75,6 +90,12 @@ bool route_load(const Kernel& k, AxisOperands& o) {
   if (!fits(o.in[1], slots)) return false;
   return results(k, o, {{slots == Along::Own ? Along::Partial : slots}});
 }
+/// Whether x are rows of what experts made of the tokens to which the gates belong: in places; or,
+/// of ranks that divide each expert, where their terms have been summed up and scattered.
+constexpr bool returned(Along x, Along gates) {
+  return x == in_places(gates) || (x == Along::Tokens && gates == Along::Tokens);
+}
+
 /// The load counts all tokens of a microbatch, but no other rank's samples.
 bool route_balance(const Kernel& k, AxisOperands& o) {
   const Along probs = o.in[1];
@@ -84,12 +105,12 @@ bool route_balance(const Kernel& k, AxisOperands& o) {
 }
 bool combine_forward(const Kernel& k, AxisOperands& o) {
   const auto& [x, gates, slots, resid, rest1, rest2, rest3, rest4] = o.in;
-  return has_values(gates) && x == in_places(gates) && slots == indices(gates) &&
-         fits(resid, gates) && results(k, o, {{gates}});
+  return has_values(gates) && returned(x, gates) && slots == indices(gates) && fits(resid, gates) &&
+         results(k, o, {{gates}});
 }
 bool combine_backward(const Kernel& k, AxisOperands& o) {
   const auto& [dy, x, gates, slots, rest1, rest2, rest3, rest4] = o.in;
-  return has_values(gates) && dy == gates && x == in_places(gates) && slots == indices(gates) &&
+  return has_values(gates) && dy == gates && returned(x, gates) && slots == indices(gates) &&
          results(k, o, {{in_places(gates), gates}});
 }
 

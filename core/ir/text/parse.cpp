@@ -250,6 +250,7 @@ class Parser {
       if (found == 1 && !s_.choose(inits_, "initial value", parameter.init)) return false;
       if (found == 2 && !s_.in.number(parameter.init_scale)) return false;
       if (found == 3 && !s_.in.number(parameter.split_dim)) return false;
+      if (found == 5 && !s_.in.number(parameter.first_parts)) return false;
       if (found == 4 && !s_.list([&] { return s_.in.number(parameter.sections.emplace_back()); })) {
         return false;
       }
@@ -376,7 +377,8 @@ class Parser {
   const std::vector<std::string> accesses_ = {"read", "write", "read_write"};
   const std::vector<std::string> inits_ = {"zeros", "ones", "normal"};
   const std::vector<std::string> group_keys_ = {"dims", "only"};
-  const std::vector<std::string> parameter_keys_ = {"shape", "init", "scale", "split", "sections"};
+  const std::vector<std::string> parameter_keys_ = {"shape", "init",     "scale",
+                                                    "split", "sections", "first_parts"};
 };
 
 }  // namespace

@@ -248,6 +248,7 @@ class Printer {
     for (std::size_t i = 0; i < parameter.sections.size(); ++i) {
       put(i == 0 ? " sections=" : ",", parameter.sections[i]);
     }
+    if (parameter.first_parts != 1) put(" first_parts=", parameter.first_parts);
     put("\n");
   }
 

@@ -188,9 +188,8 @@ class InputCheck {
           kernel.kind == KernelKind::RouteBackward || kernel.kind == KernelKind::RouteBalance;
       if (!loss && !(balance && kernel.scalars[0] != 0)) continue;
       const std::vector<OperandRow>& rows = info(kernel.kind).in;
-      const auto scale = std::find_if(rows.begin(), rows.end(), [](const OperandRow& row) {
-        return row.name == "loss_scale";
-      });
+      const auto scale = std::find_if(
+          rows.begin(), rows.end(), [](const OperandRow& row) { return row.name == "loss_scale"; });
       const std::size_t at = to_size(scale - rows.begin());
       const bool given = at < kernel.in.size() && kernel.in[at].present();
       if (given == program_.training.loss_scaling.has_value()) continue;

@@ -209,8 +209,8 @@ class RoleCheck {
     }
   }
 
-  /// Checks that source and destination consist of rows, for which there are counts: as many of those
-  /// that go to a member as of those that come from it.
+  /// Checks that source and destination consist of rows, for which there are counts: as many of
+  /// those that go to a member as of those that come from it.
   void check_rows(OpId id, const Op& op, std::span<const BufferId> args) {
     const auto buffer = [&](std::size_t k) -> const Buffer& { return role_.buffer(args[k]); };
     const std::string name = op_at(program_, role_, id);

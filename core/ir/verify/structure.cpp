@@ -71,6 +71,11 @@ class Structure {
       return faults_.add(name + " is split along dimension " + number(parameter.split_dim) +
                          ", which it does not have");
     }
+    const int first = parameter.first_parts;
+    if (first < 1 || (first > 1 && (parameter.split_dim == 0 || parameter.shape[0] % first != 0))) {
+      return faults_.add(name + ": its first dimension is not one of experts that " +
+                         number(first) + " parts divide");
+    }
     const std::int64_t extent = parameter.shape[parameter.split_dim];
     std::int64_t left = extent;
     for (const std::int64_t section : parameter.sections) {

@@ -21,8 +21,8 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, int ranks, b
       return when(before == Along::Partial, flat ? Along::Flat : Along::Tokens);
     case OpKind::AllGather:
       return when(flat ? before == Along::Flat
-                       : is_rows(before) || before == Along::Own || before == Along::Split ||
-                             before == Along::Flat,
+                       : is_rows(before) || is_places(before) || before == Along::Own ||
+                             before == Along::Split || before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
       if (before == Along::Tokens) return Along::Split;  // exchanges tokens for heads

@@ -82,6 +82,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.kv_replicas = s.kv_replicas();
   shape.vocabulary_stages = strategy.vocabulary_stages();
   shape.experts_over_tp = strategy.experts_over_tp();
+  shape.expert_tensor_parallel = strategy.expert_tensor_parallel_degree;
   shape.sequence_parallel = strategy.sequence_parallel();
   model = build_layers(s.model, shape);
   for (const auto* units : {&model.units, &model.statistics}) {

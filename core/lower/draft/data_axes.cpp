@@ -23,7 +23,7 @@ Dims shard_dims(const Draft& draft, std::string_view split_axis) {
   for (const std::string_view dim : {"cp", "cp_heads"}) {
     if (draft.program.mesh.size_of(dim) > 1) dims.emplace_back(dim);
   }
-  if (split_axis == "ep") {
+  if (divides_experts(split_axis)) {
     const Dims parts = draft.axis_dims(split_axis);
     std::erase_if(dims, [&](std::string_view dim) {
       return std::find(parts.begin(), parts.end(), dim) != parts.end();
@@ -61,7 +61,7 @@ Dims replica_dims(const Draft& draft, const UnitLayout& unit) {
 
 GroupId data_group(Draft& draft, std::string_view split_axis) {
   const StrategySpec& strategy = draft.scenario.strategy;
-  return draft.group(split_axis == "ep"                     ? "expert_dp"
+  return draft.group(divides_experts(split_axis)            ? "expert_dp"
                      : strategy.context_parallel_degree > 1 ? "dp_cp"
                                                             : "dp",
                      data_dims(draft, split_axis));
@@ -70,7 +70,7 @@ GroupId data_group(Draft& draft, std::string_view split_axis) {
 GroupId shard_group(Draft& draft, std::string_view split_axis) {
   const StrategySpec& strategy = draft.scenario.strategy;
   if (strategy.state_replicas() == 1) return data_group(draft, split_axis);
-  return draft.group(split_axis == "ep"                     ? "expert_dp_shard"
+  return draft.group(divides_experts(split_axis)            ? "expert_dp_shard"
                      : strategy.context_parallel_degree > 1 ? "dp_shard_cp"
                                                             : "dp_shard",
                      shard_dims(draft, split_axis));

@@ -68,6 +68,7 @@ std::vector<std::string_view> Draft::axis_dims(std::string_view axis) const {
   if (axis == "cp_keys") dims = {"cp"};
   if (axis == "cp") dims.emplace_back("cp_heads");
   if (axis == "vocabulary") dims = {"pp", "tp"};
+  if (axis == "ep_tp") dims = {"ep", "tp"};
   if (axis == "ep" && strategy.experts_over_cp()) dims.insert(dims.end(), {"cp", "cp_heads"});
   if (axis == "ep" && strategy.experts_over_tp()) dims.emplace_back("tp");
   if (dims.back() == "tp" && axis != "kv") dims.emplace_back("kv_replicate");

@@ -128,10 +128,11 @@ class OptimizerStep {
       }
     }
     const auto degree = [&](const std::string& axis) {
-      return axis == "ep" ? strategy_.expert_gradient_ranks() : strategy_.gradient_ranks();
+      return divides_experts(axis) ? strategy_.expert_gradient_ranks() : strategy_.gradient_ranks();
     };
     const auto blocks = [&](const std::string& axis) {
-      return degree(axis) / (axis == "ep" ? strategy_.expert_shards() : strategy_.state_shards());
+      return degree(axis) /
+             (divides_experts(axis) ? strategy_.expert_shards() : strategy_.state_shards());
     };
     int count = 0;
     for (const std::string& axis : classes) count += degree(axis);
@@ -182,7 +183,8 @@ class OptimizerStep {
     const DType grad = dtype_of(BufferKind::Grad);
     const DType sums = dtype_of(BufferKind::Metric);
     const std::int64_t blocks = out_.role.buffer(squares).bytes.v / size_of(sums);
-    const std::string kind = axis == "ep" ? "experts." : "";  // experts may have fewer blocks
+    const std::string kind =
+        divides_experts(axis) ? "experts." : "";  // experts may have fewer blocks
     bool first = true;
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];

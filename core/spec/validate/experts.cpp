@@ -54,11 +54,12 @@ void validate_experts(const Scenario& s, Faults& faults) {
   }
   faults.require(m.capacity_factor >= 0 && m.capacity_factor <= 1e6, "model.capacity_factor",
                  "must be in [0, 1e6] (0: no token is dropped)");
-  faults.require(m.expert_rank_capacity_factor == 0 || (m.expert_rank_capacity_factor >= 1 &&
-                                                        m.expert_rank_capacity_factor <= 1e6),
-                 "model.expert_rank_capacity_factor",
-                 "is the room of a rank over the mean that it gets: at least 1 (0: room for all that "
-                 "can come)");
+  faults.require(
+      m.expert_rank_capacity_factor == 0 ||
+          (m.expert_rank_capacity_factor >= 1 && m.expert_rank_capacity_factor <= 1e6),
+      "model.expert_rank_capacity_factor",
+      "is the room of a rank over the mean that it gets: at least 1 (0: room for all that "
+      "can come)");
   if (m.expert_rank_capacity_factor > 0 && !m.is_dropless()) {
     faults.add("model.expert_rank_capacity_factor",
                "is the room for tokens of which none is dropped, and experts have a room of their "
@@ -94,6 +95,41 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
                "tensor parallelism does not divide experts: every rank would compute all of their "
                "tokens; enable_sequence_parallel gives each its own rows of them",
                ErrorKind::Unsupported);
+  }
+  const int etp = p.expert_tensor_parallel_degree;
+  if (etp != 1) {
+    const std::string divided = "parallelism.expert_tensor_parallel_degree";
+    const std::string given = "expert_tensor_parallel_degree=" + std::to_string(etp);
+    if (m.experts == 0) {
+      return faults.add(divided,
+                        given + " divides experts, and the model has none (model.experts)");
+    }
+    if (etp != p.tensor_parallel_degree) {
+      faults.add(divided, given + " must be 1 or tensor_parallel_degree=" +
+                              std::to_string(p.tensor_parallel_degree) +
+                              ": a part of these ranks would gather rows of some and hold whole "
+                              "experts beside the others");
+    }
+    if (p.expert_parallel_folding) {
+      faults.add(divided, given +
+                              " divides each expert over the ranks over which "
+                              "expert_parallel_folding divides the experts: one of the two");
+    }
+    if (m.is_gpt2_kind()) {
+      faults.add(divided,
+                 given +
+                     " is not built for experts with biases, which no rank could add to its "
+                     "term of a sum (Megatron-LM's grouped products have none, too): the llama "
+                     "kind",
+                 ErrorKind::Unsupported);
+    }
+    if (s.optimizer.is_muon()) {
+      faults.add(divided,
+                 given +
+                     ": Muon orthogonalizes whole matrices of experts, which then lie on "
+                     "several ranks: expert_parallel_folding, or AdamW",
+                 ErrorKind::Unsupported);
+    }
   }
   if (ep == 1) return;
   if (m.experts == 0) {

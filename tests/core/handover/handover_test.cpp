@@ -136,6 +136,29 @@ TEST_CASE("Megatron-LM has biases of a router beside sigmoids alone", "[core][ha
               "model.router_imbalance"));
 }
 
+TEST_CASE("Megatron-LM drops no token without a capacity, and has room for a rank's",
+          "[core][handover]") {
+  const std::string text =
+      "[model]\npreset = \"mixtral-8x7b\"\ncapacity_factor = 0.0\n"
+      "[training]\nseq_len = 4096\n[cluster]\npreset = \"h100\"\n"
+      "[parallelism]\ntensor_parallel_degree = 2\nenable_sequence_parallel = true\n"
+      "data_parallel_shard_degree = 4\nexpert_parallel_degree = 4\n";
+  const auto names = [](const Handover& other, std::string_view key) {
+    return std::any_of(other.unsaid.begin(), other.unsaid.end(),
+                       [&](const std::string& what) { return what.starts_with(key); });
+  };
+  const Handover plain = of("megatron", scenario(text, {}));
+  CHECK_THAT(plain.text, !ContainsSubstring("capacity-factor"));
+  CHECK(has_line(plain.text, "--expert-tensor-parallel-size 1"));
+  CHECK(names(plain, "experts that every rank of tensor parallelism holds whole"));
+  const Handover divided =
+      of("megatron", scenario(text, {"model.expert_rank_capacity_factor=1.5",
+                                     "parallelism.expert_tensor_parallel_degree=2"}));
+  CHECK(has_line(divided.text, "--moe-expert-rank-capacity-factor 1.5"));
+  CHECK(has_line(divided.text, "--expert-tensor-parallel-size 2"));
+  CHECK_FALSE(names(divided, "experts that every rank of tensor parallelism holds whole"));
+}
+
 TEST_CASE("Megatron-LM has latent attention, and dense blocks before experts", "[core][handover]") {
   const std::string text =
       "[model]\npreset = \"deepseek-v3\"\n[training]\nseq_len = 4096\n"

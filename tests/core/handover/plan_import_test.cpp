@@ -116,11 +116,22 @@ TEST_CASE("Megatron-LM's experts decide how many GPUs there must be, and share t
   CHECK(whole.strategy.data_parallel_shard_degree == 4);
   CHECK(whole.strategy.zero_stage == 0);
   CHECK(!whole.strategy.expert_parallel_folding);
+  CHECK(whole.strategy.expert_tensor_parallel_degree == 1);  // its experts have biases
+  const std::string llama = script +
+                            "--swiglu --normalization RMSNorm --disable-bias-linear "
+                            "--position-embedding-type rope ";
+  const Scenario divided = parsed(imported(Trainer::Megatron, llama).text);
+  CHECK(divided.strategy.expert_tensor_parallel_degree == 2);  // as the rest, unless it is said
+  CHECK(whole.model.is_dropless());
+  CHECK(whole.model.expert_rank_capacity_factor == 0);
+  CHECK(parsed(imported(Trainer::Megatron, script + "--moe-expert-rank-capacity-factor 1.5").text)
+            .model.expert_rank_capacity_factor == 1.5);
   // Experts that are not divided further lie on the tensor-parallel ranks, too: lcm(8, 1 × 4 × 4).
   const Scenario folded =
       parsed(imported(Trainer::Megatron, script + "--expert-tensor-parallel-size 1").text);
   CHECK(folded.strategy.world_size() == 16);
   CHECK(folded.strategy.expert_parallel_folding);
+  CHECK(folded.strategy.expert_tensor_parallel_degree == 1);
   CHECK(folded.model.router_bias_update_rate == 0);
   // A router of DeepSeek's kind.
   const Scenario biased =

@@ -253,6 +253,55 @@ TEST_CASE("a buffer that two streams enter waits on both for who had its bytes b
   }
 }
 
+TEST_CASE("ranks that divide each expert gather its rows and scatter its sums, each way once",
+          "[core][lower]") {
+  for (const int ep : {1, 2, 4}) {
+    for (const int tp : {2, 4}) {
+      for (const double factor : {0.0, 2.0}) {
+        INFO(ep << " " << tp << " " << factor);
+        Scenario s = divided(Architecture::Llama, ep, 4);
+        s.model.capacity_factor = factor;
+        s.model.heads = s.model.kv_heads = 4;
+        s.model.head_dim = 6;
+        s.strategy.tensor_parallel_degree = tp;
+        s.strategy.enable_sequence_parallel = true;
+        const auto traffic = [](const Program& program) {
+          CHECK(verify(program).empty());
+          std::map<std::pair<OpKind, Phase>, std::int64_t> found;
+          for (const Op& op : program.roles[0].ops) {
+            if (op.stream != Stream::Layer || program.group(op.group()).name != "tp") continue;
+            found[{op.kind, op.phase}] += payload_bytes(program, program.roles[0], op).v;
+          }
+          return found;
+        };
+        auto expected = traffic(lowered(s));
+        s.strategy.expert_tensor_parallel_degree = tp;
+        const Program program = lowered(s);
+        const std::int64_t tokens = 2 * s.training.seq_len / tp;
+        const std::int64_t places = factor == 0
+                                        ? s.model.expert_rows(tokens, ep).places
+                                        : s.model.experts * s.model.expert_capacity(tokens, ep);
+        const std::int64_t rows = s.model.layers * tp * places * s.model.hidden * 4;
+        for (const Phase phase : {Phase::F, Phase::B}) {
+          expected[{OpKind::AllGather, phase}] += rows;
+          expected[{OpKind::ReduceScatter, phase}] += rows;
+        }
+        if (factor == 0) {
+          expected[{OpKind::AllGather, Phase::F}] += s.model.layers * tp * 4 * s.model.experts;
+        }
+        CHECK(traffic(program) == expected);
+        // Every rank has its part of each of its experts, and their gradients are summed over the
+        // ranks that hold the same.
+        std::int64_t held = 0;
+        for (const Unit& unit : program.roles[0].units) {
+          if (unit.name.ends_with(".experts")) held += 4 * unit.elements;
+        }
+        CHECK(held == experts_bytes(s) / (ep * tp));
+      }
+    }
+  }
+}
+
 TEST_CASE("MFU counts the experts that tokens choose, wherever they are", "[core][lower]") {
   const auto flops = [](int ep, int shards, double capacity_factor) {
     Scenario s = divided(Architecture::Llama, ep, shards);

@@ -90,7 +90,7 @@ TEST_CASE("the busiest rank of an uneven router has so many times the even share
   spec.router_imbalance = 1.5;
   spec.capacity_factor = 0;  // no limit: 64 tokens × 2 choices × 1.5
   CHECK(spec.expert_rows(64, 4).expected == 192);
-  CHECK(spec.expert_rows(64, 4).places == 192);  // frameworks allocate what comes
+  CHECK(spec.expert_rows(64, 4).places == 192);    // frameworks allocate what comes
   CHECK(spec.expert_rows(64, 1).expected == 128);  // one rank has all choices, whoever is chosen
   spec.capacity_factor = 1.25;                     // the others drop
   CHECK(spec.expert_capacity(64, 4) == 20);

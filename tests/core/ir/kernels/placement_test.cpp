@@ -150,6 +150,28 @@ TEST_CASE("queries meet the keys that are passed on of every rank once, in turn"
   CHECK_FALSE(place(kernel_of(KernelKind::Add, false), o));  // gradients of two ranks' keys
 }
 
+TEST_CASE("ranks that divide each expert make parts of its features, and then terms of a sum",
+          "[core][ir]") {
+  Kernel product;
+  product.kind = KernelKind::RaggedGemm;
+  product.dims = {2, 2, 8, 4, 3, 5, 1, 2};
+  product.in = {{0}, {1}, {}, {2}};
+  product.out = {{3}};
+  const auto of = [&](Along rows, Along weights, Along counts) {
+    AxisOperands o;
+    o.ranks = 2;
+    o.in = {rows, weights, Along::Nothing, counts};
+    return place(product, o) ? std::optional(o.out[0]) : std::nullopt;
+  };
+  CHECK(of(Along::Same, Along::Split, Along::Same) == Along::Split);     // gathered rows
+  CHECK(of(Along::Split, Along::Split, Along::Same) == Along::Partial);  // parts of the features
+  CHECK(of(Along::TokenExperts, Along::Split, Along::OwnExperts) == Along::TokenExperts);
+  CHECK(of(Along::TokenPlaces, Along::Same, Along::Own) == Along::TokenPlaces);
+  CHECK_FALSE(of(Along::TokenPlaces, Along::Split, Along::Own));   // rows that were not gathered
+  CHECK_FALSE(of(Along::TokenExperts, Along::Split, Along::Own));  // counts of what was sent
+  CHECK_FALSE(of(Along::Same, Along::Split, Along::Own));
+}
+
 TEST_CASE("rows return from experts as they were sent, and are no heads", "[core][ir]") {
   AxisOperands o;
   o.in = {Along::Own, Along::Tokens};  // into places
