@@ -81,6 +81,7 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                 .dims = dims,
                                 .in = {random(tokens * experts, 4.0)},
                                 .wide_in = "w",
+                                .absent_out = {false, false, false, false, capacity > 0},
                                 .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(forward);
   ConformanceCase biased = forward;
@@ -148,6 +149,7 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
                                  .dims = alone,
                                  .in = {wave(tokens * experts, 3.0), wave(experts, 0.3)},
                                  .wide_in = "ww",
+                                 .absent_out = {false, false, false, false, capacity > 0},
                                  .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(sigmoids);
   const auto chosen = outputs(sigmoids);

@@ -123,6 +123,7 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
                             K::Conv2dBackwardWeight,
                             K::BatchNormBackwardWeight,
                             K::GroupedGemmWeight,
+                            K::RaggedGemmWeight,
                             K::RouteLoad};
   for (int k = 0; k < kNumKernelKinds; ++k) {
     const auto kind = static_cast<K>(k);
