@@ -19,10 +19,11 @@ Numbers codes(std::int64_t n, int mantissa) {
   return values;
 }
 
-Numbers scales(std::int64_t n) {
+/// Scales with which codes are small enough for sums of products in float16.
+Numbers scales(std::int64_t n, int mantissa) {
   Numbers values;
   for (std::int64_t i = 0; i < n; ++i) {
-    values.push_back(std::ldexp(1.0, static_cast<int>(i * 5 % 7) - 3));
+    values.push_back(std::ldexp(1.0, static_cast<int>(i * 5 % 7) - (mantissa == kE4M3 ? 8 : 15)));
   }
   return values;
 }
@@ -71,8 +72,8 @@ void ConformanceCases::scaled_gemm(std::int64_t m, std::int64_t n, std::int64_t 
                              codes(n * k, kE4M3),
                              {},
                              {},
-                             scales(parts(m, a_across) * parts(k, along)),
-                             scales(parts(n, b_across) * parts(k, along))}};
+                             scales(parts(m, a_across) * parts(k, along), mantissa),
+                             scales(parts(n, b_across) * parts(k, along), kE4M3)}};
     add(c);
     c.in[2] = wave(n, 100.0);
     c.in[3] = wave(m * n, 100.0);
