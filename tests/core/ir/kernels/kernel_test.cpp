@@ -98,7 +98,8 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                         "adam", "adamw_8bit", "conv2d_backward_input", "conv2d_backward_weight",
                         "conv2d_forward", "dropout", "grouped_gemm", "grouped_gemm_weight",
                         "head_norm_backward_input", "head_norm_backward_weight",
-                        "head_norm_forward", "momentum", "muon", "normalize", "router_bias"});
+                        "head_norm_forward", "momentum", "muon", "normalize", "outer_sgd",
+                        "replica_term", "router_bias"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
     CHECK_FALSE(borrowed.contains(name));
