@@ -2,7 +2,9 @@
 // parameters, so that any mesh can resume what any other one saved.
 //
 //   DIRECTORY/step-120/model.safetensors       parameters
-//   DIRECTORY/step-120/optimizer.safetensors   adam_m.<parameter>, adam_v.<parameter>
+//   DIRECTORY/step-120/optimizer.safetensors   adam_m.<parameter>, adam_v.<parameter>; of replicas
+//                                              that train apart, outer.<parameter>,
+//                                              outer_momentum.<parameter> and replica<i>.<tensor>
 //   DIRECTORY/step-120/manifest.json           what the checkpoint is, and checksums
 //   DIRECTORY/latest                           "step-120": the newest checkpoint
 // A checkpoint is written as step-120.new and renamed when all of it is on the disk. The files'

@@ -57,7 +57,7 @@ class Synchronization {
   }
   BufferId state(std::size_t u, const std::string& name) {
     const BufferId id = buffer(u, BufferKind::Outer, name);
-    role_.buffers[id].on_host = what_.offload;
+    role_.buffers[id].tier = what_.offload ? Tier::Host : Tier::Device;
     return id;
   }
   /// As many elements as the optimizer updates of the unit.
@@ -85,14 +85,14 @@ class Synchronization {
   }
   /// A buffer on the device with what `id` holds, which may lie on the host.
   BufferId fetched(BufferId id) {
-    if (!role_.buffer(id).on_host) return id;
+    if (role_.buffer(id).tier == Tier::Device) return id;
     const BufferId here = twin(id);
     add(memory_copy(OpKind::HostToDevice, role_.buffer(id).layer), {id, here});
     return here;
   }
   BufferId twin(BufferId id) {
     Buffer other = role_.buffer(id);
-    other.on_host = false;
+    other.tier = Tier::Device;
     other.offset = 0;
     return add_buffer(role_, other);
   }
@@ -153,7 +153,7 @@ class Synchronization {
   }
   /// Lets weights be what all replicas take, rounded to their type.
   void take(std::size_t u, BufferId result, BufferId weights) {
-    const BufferId here = role_.buffer(weights).on_host ? twin(weights) : weights;
+    const BufferId here = role_.buffer(weights).tier == Tier::Host ? twin(weights) : weights;
     call(u,
          copy_function(draft_, role_.units[u].shard_elements, type_, role_.buffer(here).dtype,
                        false),

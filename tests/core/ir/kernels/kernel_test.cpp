@@ -108,11 +108,13 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "momentum",
                                                "muon",
                                                "normalize",
+                                               "outer_sgd",
                                                "quantize",
                                                "ragged_activation_backward",
                                                "ragged_activation_forward",
                                                "ragged_gemm",
                                                "ragged_gemm_weight",
+                                               "replica_term",
                                                "router_bias"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
