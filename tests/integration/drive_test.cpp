@@ -116,7 +116,7 @@ TEST_CASE("a run without a folder for its drives, or with one that is not there,
 }
 
 TEST_CASE("a run leaves nothing in the folder of its drives", "[integration]") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStates);
   const auto program = lower(s);
   REQUIRE(program.ok());
