@@ -60,8 +60,8 @@ TEST_CASE("states on a drive and in host memory train to the same bits", "[integ
 TEST_CASE("the reference backend reads and writes drives, too", "[integration]") {
   const auto reference = make_reference_backend({.poison = true});
   const auto run = [&](const std::string& keys) {
-    return train(scenario("dp_shard=2 offload=parameters" + keys, DType::F64), 3, nullptr,
-                 reference.get());
+    return train(scenario("dp_shard=2 offload=parameters" + keys, DType::F64), test::kParitySteps,
+                 nullptr, reference.get());
   };
   check_same_bits(run(""), run(kAll));
 }

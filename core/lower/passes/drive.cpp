@@ -36,7 +36,10 @@ class DriveRewriter {
     insert_copies(updates_, strategy_.offload_read_ahead());
     insert_ops(role_, std::move(insertions_));
     if (!strategy_.offload_pipeline_read) wait_for(Stream::Host, Stream::DriveRead);
-    if (!strategy_.offload_pipeline_write) wait_for(Stream::DriveWrite, Stream::Host);
+    if (!strategy_.offload_pipeline_write) {
+      wait_for(Stream::DriveWrite, Stream::Host);
+      wait_for(Stream::DriveWrite, Stream::DriveRead);
+    }
   }
 
  private:
