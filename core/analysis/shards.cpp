@@ -15,6 +15,11 @@ std::vector<BufferId> reduced_gradients(const Role& role) {
     unit_of[role.units[u].updated()] = u;
     unit_of[role.units[u].adam_m] = u;  // Muon adds the gradient to it, and moves weights later
   }
+  for (const Op& op : role.ops) {  // what lies on a drive is updated in a copy
+    if (op.kind != OpKind::HostToDrive) continue;
+    const auto home = unit_of.find(role.args_of(op)[1]);
+    if (home != unit_of.end()) unit_of[role.args_of(op)[0]] = home->second;
+  }
   std::vector<BufferId> gradients(role.units.size());
   for (const Op& op : role.ops) {
     if (op.kind != OpKind::Call || op.phase != Phase::O) continue;

@@ -60,8 +60,8 @@ TEST_CASE("states on a drive and in host memory train to the same bits", "[integ
 TEST_CASE("the reference backend reads and writes drives, too", "[integration]") {
   const auto reference = make_reference_backend({.poison = true});
   const auto run = [&](const std::string& keys) {
-    return train(scenario("dp_shard=2 offload=parameters" + keys, DType::F64), 3, nullptr,
-                 reference.get());
+    return train(scenario("dp_shard=2 offload=parameters" + keys, DType::F64), test::kParitySteps,
+                 nullptr, reference.get());
   };
   check_same_bits(run(""), run(kAll));
 }
@@ -116,7 +116,7 @@ TEST_CASE("a run without a folder for its drives, or with one that is not there,
 }
 
 TEST_CASE("a run leaves nothing in the folder of its drives", "[integration]") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStates);
   const auto program = lower(s);
   REQUIRE(program.ok());

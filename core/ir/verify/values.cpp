@@ -87,6 +87,10 @@ std::set<BufferId> balanced_in(const Program& program, const Role& role) {
     const Operand& bias = program.function(op.function()).kernels[0].out[0];
     balanced.insert(role.root(role.args_of(op)[to_size(bias.formal)]));
   }
+  for (const Op& op : role.ops) {  // what lies on a drive is updated in a copy
+    const auto args = role.args_of(op);
+    if (op.kind == OpKind::HostToDrive && balanced.contains(args[0])) balanced.insert(args[1]);
+  }
   return balanced;
 }
 

@@ -36,7 +36,10 @@ class DriveRewriter {
     insert_copies(updates_, strategy_.offload_read_ahead());
     insert_ops(role_, std::move(insertions_));
     if (!strategy_.offload_pipeline_read) wait_for(Stream::Host, Stream::DriveRead);
-    if (!strategy_.offload_pipeline_write) wait_for(Stream::DriveWrite, Stream::Host);
+    if (!strategy_.offload_pipeline_write) {
+      wait_for(Stream::DriveWrite, Stream::Host);
+      wait_for(Stream::DriveWrite, Stream::DriveRead);
+    }
   }
 
  private:
@@ -81,9 +84,11 @@ class DriveRewriter {
     }
   }
   Visit& visit_of(const Op& op, std::size_t i, int unit) {
-    std::vector<Visit>& visits = op.kind == OpKind::Call ? updates_ : fetches_;
-    // A unit is updated by ops in a row; each copy to the device reads anew.
-    const bool goes_on = op.kind == OpKind::Call && !visits.empty() && visits.back().unit == unit;
+    // A unit is updated by ops in a row, of which the last may copy what was updated to the device.
+    // Each copy to the device before a gather reads anew.
+    const bool updates = op.phase == Phase::O;
+    std::vector<Visit>& visits = updates ? updates_ : fetches_;
+    const bool goes_on = updates && !visits.empty() && visits.back().unit == unit;
     if (!goes_on) visits.push_back({i, i, unit, {}});
     visits.back().last = i;
     return visits.back();

@@ -4,12 +4,14 @@
 //
 // A buffer that a transfer uses last lives on until the next transfer of that stream. Otherwise its
 // bytes would be used by the computation beside the transfer, which would have to wait for it; FSDP
-// keeps one input of a reduce-scatter for the same reason. What an exchange sends lives on until
-// the last receive of the exchange is posted: all its messages are posted together, so that none of
-// its receives may wait for one of its sends. Where all backward passes follow all forward passes
-// (GPipe, LoopedBFS) and ranks share a vocabulary, what is sent lives on to the end of the step: a
-// rank sends far ahead of its peer, and a collective of all ranks that took over the bytes would
-// wait for a receive that stands behind it there.
+// keeps one input of a reduce-scatter for the same reason. What is written to a drive lives on
+// until the next unit is written, so that reading ahead of the update waits for no write beside it.
+// What an exchange sends lives on until the last receive of the exchange is posted: all its
+// messages are posted together, so that none of its receives may wait for one of its sends. Where
+// all backward passes follow all forward passes (GPipe, LoopedBFS) and ranks share a vocabulary,
+// what is sent lives on to the end of the step: a rank sends far ahead of its peer, and a
+// collective of all ranks that took over the bytes would wait for a receive that stands behind it
+// there.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -130,10 +132,19 @@ class ArenaPlanner {
     }
     ByStream next = no_ops();  // by stream, the next op after the present one
     IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
+    OpId last_write, later_write;  // to the drive: after the present update, and after the next
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
-      std::int32_t& following = next[role_.ops[i].stream];
+      const Stream stream = role_.ops[i].stream;
+      const OpId id{static_cast<std::int32_t>(i)};
+      std::int32_t& following = next[stream];
       next_on_stream[i] = {following};
-      following = static_cast<std::int32_t>(i);
+      following = id.v;
+      if (stream == Stream::Host && last_write.valid()) {
+        later_write = std::exchange(last_write, OpId{});
+      } else if (stream == Stream::DriveWrite) {
+        if (!last_write.valid()) last_write = id;
+        next_on_stream[i] = later_write;
+      }
     }
     const IndexVector<OpId, OpId> receives = last_receives(role_, posting_);
     const OpId end{static_cast<std::int32_t>(role_.ops.size()) - 1};

@@ -59,7 +59,7 @@ TEST_CASE("a block that is kept costs what its microbatches in flight keep of it
   // In 1F1B the first of two ranks holds two microbatches, and the last one holds one. What a block
   // keeps for a microbatch is the same on both, so the first rank's memory grows by twice as much.
   const auto most = [](const std::vector<int>& recomputed, int rank) {
-    return most_alive(lowered(in_stages(recomputed)).roles[RoleId{rank}], false).v;
+    return most_alive(lowered(in_stages(recomputed)).roles[RoleId{rank}]).v;
   };
   const std::int64_t on_first = most({2, 4}, 0) - most({3, 4}, 0);
   const std::int64_t on_last = most({4, 2}, 1) - most({4, 3}, 1);

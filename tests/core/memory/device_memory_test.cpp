@@ -143,7 +143,7 @@ TEST_CASE("parameters that move one by one are whole one at a time", "[core][mem
     std::int64_t whole = 0;
     for (const Buffer& b : role.buffers) {
       const bool block = b.name >= 0 && program.names[to_size(b.name)].starts_with("blocks.");
-      if (b.kind == kind && block && !b.persistent() && is_alive(b, fullest_op(role, false))) {
+      if (b.kind == kind && block && !b.persistent() && is_alive(b, fullest_op(role))) {
         whole += b.bytes.v;
       }
     }
@@ -160,7 +160,7 @@ TEST_CASE("parameters that move one by one are whole one at a time", "[core][mem
 TEST_CASE("what an engine keeps of the logits lies in the arena", "[core][memory]") {
   // 64 x 32 rows and a vocabulary of 256, where the head is fullest.
   const auto alive = [](const std::string& keys) {
-    return most_alive(program_of(scenario(keys)).roles[0], false).v;
+    return most_alive(program_of(scenario(keys)).roles[0]).v;
   };
   const std::int64_t logits = 64 * 32 * 256;
   const std::int64_t with = alive("[framework]\nfloat32_logits = 40\n");
@@ -170,7 +170,7 @@ TEST_CASE("what an engine keeps of the logits lies in the arena", "[core][memory
 
 TEST_CASE("blocks lose and hold a part of what is not persistent", "[core][memory]") {
   const Program program = program_of(scenario(""));
-  const std::int64_t alive = most_alive(program.roles[0], false).v;
+  const std::int64_t alive = most_alive(program.roles[0]).v;
   std::int64_t transient = alive;
   for (const Buffer& b : program.roles[0].buffers) {
     if (b.persistent()) transient -= b.bytes.v;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -10,7 +11,6 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace lockstep;
-using test::TemporaryFolder;
 
 namespace {
 
@@ -102,7 +102,7 @@ TEST_CASE("a folder that cannot hold the file is an error that says so", "[core]
   CHECK(missing.error().message.find("rank 3") != std::string::npos);
   CHECK(missing.error().message.find("does not exist") != std::string::npos);
 
-  test::write_bytes(folder / "file", "text");
+  write_bytes(folder / "file", "text");
   const auto file = Drive::open(folder / "file", 0, kDriveBlock);
   REQUIRE_FALSE(file.ok());
   CHECK(file.error().message.find("is no folder") != std::string::npos);
