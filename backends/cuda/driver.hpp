@@ -57,11 +57,11 @@ struct HostCompute {
 struct RowExchange {
   static constexpr int kMostMembers = 64;
   int members = 0;
-  std::int64_t row_bytes = 0, parts = 0;                // parts: counts for each member
-  std::array<const std::byte*, kMostMembers> source{};  // rows for member 0, then for member 1, …
-  std::array<std::byte*, kMostMembers> target{};        // rows of member 0, then of member 1, …
-  std::array<std::int64_t, kMostMembers> room{};        // how many rows fit into the target
-  std::array<const std::int32_t*, kMostMembers> goes{};  // rows of the source by part
+  std::int64_t row_bytes = 0, parts = 0;        // parts: counts for each member
+  const std::byte* source[kMostMembers] = {};   // rows for member 0, then for member 1, …
+  std::byte* target[kMostMembers] = {};         // rows of member 0, then of member 1, …
+  std::int64_t room[kMostMembers] = {};         // how many rows fit into the target
+  const std::int32_t* goes[kMostMembers] = {};  // rows of the source by part
 };
 
 /// One GPU. Any thread may make any call. Only synchronize(), elapsed() and the calls that create

@@ -164,31 +164,6 @@ struct PieceHeader {
   std::int64_t begin = 0, bytes = 0;
 };
 
-template <class Visit>
-void each_run(const Parameter& parameter, const SectionRange& sections, int parts, int member,
-              std::int64_t from, std::int64_t to, Visit&& visit);
-
-/// The same for experts (Parameter::first_parts), one after the other.
-template <class Visit>
-void each_run_of_experts(const Parameter& parameter, const SectionRange& sections, int parts,
-                         int member, std::int64_t from, std::int64_t to, const Visit& visit) {
-  Parameter one = parameter;
-  one.shape.assign(parameter.shape.begin() + 1, parameter.shape.end());
-  one.first_parts = 1;
-  --one.split_dim;
-  const int of_one = parts / parameter.first_parts;
-  const std::int64_t experts = parameter.shape[0] / parameter.first_parts;
-  const std::int64_t held = held_elements(one, of_one, sections), whole = one.elements();
-  for (std::int64_t e = held == 0 ? experts : from / held; e < experts && e * held < to; ++e) {
-    const std::int64_t global = (member / of_one * experts + e) * whole;
-    each_run(one, sections, of_one, member % of_one, std::max<std::int64_t>(from - e * held, 0),
-             std::min(to - e * held, held),
-             [&](std::int64_t begin, std::int64_t count, std::int64_t at) {
-               visit(global + begin, count, e * held + at);
-             });
-  }
-}
-
 /// Visits what lies in elements [from, to) of the part of `parameter` that member `member` of
 /// `parts` tensor-parallel members holds of these sections. Calls visit(begin, count, at) for every
 /// run of elements that is contiguous in the whole parameter: `begin` is its place there, `at` its
@@ -198,9 +173,6 @@ void each_run_of_one(const Parameter& parameter, const SectionRange& sections, i
                      int member, std::int64_t from, std::int64_t to, Visit&& visit) {
   if (parameter.split_dim < 0 || (parts == 1 && sections.all())) {
     return visit(from, to - from, from);
-  }
-  if (parts > 1 && parameter.first_parts > 1) {
-    return each_run_of_experts(parameter, sections, parts, member, from, to, visit);
   }
   std::int64_t inner = 1;  // elements of one index of the split dimension
   for (std::size_t d = to_size(parameter.split_dim) + 1; d < parameter.shape.size(); ++d) {
