@@ -180,7 +180,8 @@ TEST_CASE("a printed cluster profile reads back as the same cluster", "[core][sc
     CHECK_THAT(profile, ContainsSubstring("[device]"));
     CHECK_THAT(profile, ContainsSubstring("[[efficiency]]"));
     std::string section = profile;
-    for (const char* table : {"[device]", "[intra_node]", "[inter_node]", "[network]"}) {
+    for (const char* table :
+         {"[device]", "[intra_node]", "[inter_node]", "[network]", "[drives]"}) {
       const std::size_t at = section.find(table);
       REQUIRE(at != std::string::npos);
       section.insert(at + 1, "cluster.");
