@@ -99,7 +99,7 @@ class RandomLayouts {
                  "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
                  "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
       sometimes({"attention-dropped"});
-      sometimes({"fp8", "fp8-columns", "fp8 training.num_layers_at_end_in_bf16=1", "fp8-tensors"});
+      multiply_narrow();
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
@@ -132,6 +132,17 @@ class RandomLayouts {
                "offload_pipeline_read=false offload_pipeline_write=false",
                "offload_buffer_count=4"});
   }
+  /// Draws from numbers of its own, and only where 8 bits are not refused anyway.
+  void multiply_narrow() {
+    const bool refused = std::any_of(kWide.begin(), kWide.end(), [&](std::string_view key) {
+      return keys_.find(key) != std::string::npos;
+    });
+    if (refused || narrow_() % 2 != 0) return;
+    constexpr std::array<const char*, 4> kWords = {"fp8", "fp8-columns", "fp8-tensors",
+                                                   "fp8 training.num_layers_at_end_in_bf16=1"};
+    keys_ += std::string(" ") + kWords[narrow_() % kWords.size()];
+  }
+  static constexpr std::array<std::string_view, 4> kWide = {"experts", "latent", "lora", "frozen"};
   void recompute_by_stage() {
     if (pick(2) == 0) return;
     std::string list;
@@ -162,7 +173,7 @@ class RandomLayouts {
 
   std::string keys_;
   int stages_ = 1;  // of the pipeline
-  std::mt19937 random_;
+  std::mt19937 random_, narrow_{3};
 };
 
 /// The scenario of the row, if it lowers; none: its rules refuse it.
