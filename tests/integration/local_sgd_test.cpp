@@ -175,7 +175,8 @@ TEST_CASE("another number of replicas goes on where all are equal, and nowhere e
   CHECK(tensors.at("head.norm.weight").data == tensors.at("outer.head.norm.weight").data);
   CHECK(tensors.at("adam_m.head.norm.weight").data !=
         tensors.at("replica1.adam_m.head.norm.weight").data);
-  for (const std::string keys : {"", "dp_replicate=4", "dp_replicate=3" + kLocal}) {
+  for (const std::string& keys :
+       {std::string(), std::string("dp_replicate=4"), "dp_replicate=3" + kLocal}) {
     INFO(keys);
     CHECK(run(keys, 1, &together->state).ok());
     const auto refused = run(keys, 1, &apart->state);
