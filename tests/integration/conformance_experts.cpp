@@ -80,8 +80,8 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
   const ConformanceCase forward{.kind = K::RouteForward,
                                 .dims = dims,
                                 .in = {random(tokens * experts, 4.0)},
-                                .wide_in = "w",
                                 .absent_out = {false, false, false, false, capacity > 0},
+                                .wide_in = "w",
                                 .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(forward);
   ConformanceCase biased = forward;
@@ -148,8 +148,8 @@ void ConformanceCases::route(std::int64_t tokens, std::int64_t experts, std::int
   const ConformanceCase sigmoids{.kind = K::RouteForward,
                                  .dims = alone,
                                  .in = {wave(tokens * experts, 3.0), wave(experts, 0.3)},
-                                 .wide_in = "ww",
                                  .absent_out = {false, false, false, false, capacity > 0},
+                                 .wide_in = "ww",
                                  .wide_out = capacity > 0 ? "ww--" : "ww---"};
   add(sigmoids);
   const auto chosen = outputs(sigmoids);

@@ -80,7 +80,7 @@ TEST_CASE(
     const auto outer_bytes = [](const Role& role, bool on_host) {
       std::int64_t bytes = 0;
       for (const Buffer& b : role.buffers) {
-        if (b.kind == BufferKind::Outer && b.persistent() && b.on_host == on_host)
+        if (b.kind == BufferKind::Outer && b.persistent() && (b.tier == Tier::Host) == on_host)
           bytes += b.bytes.v;
       }
       return bytes;
