@@ -73,6 +73,7 @@ weight_decay_on = "matrices"
 [parallelism]
 tensor_parallel_degree = 2
 enable_sequence_parallel = true
+expert_tensor_parallel_degree = 2
 expert_parallel_degree = 4
 data_parallel_shard_degree = 16
 zero_stage = 1
