@@ -76,9 +76,9 @@ struct Device {
   /// before synchronize() returns.
   virtual Result<void> enqueue_copy(OpId id, const Op& op, std::byte* buffer, void* host,
                                     std::size_t bytes) = 0;
-  /// Puts work of the host on op.stream, behind what is there, such as reading from a drive into
-  /// host memory; never blocks. The work may wait for a disk, and its error ends the run. Only
-  /// programs with something on a drive need it.
+  /// Puts work of the host on op.stream, behind what is there, such as reading from a drive, of
+  /// programs that have one; never blocks. The work may wait; its error ends the run.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep the work
   virtual Result<void> enqueue_host_work(OpId, const Op&, std::function<Result<void>()>) {
     return Error{
         ErrorKind::Unsupported,
