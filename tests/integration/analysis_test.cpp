@@ -53,8 +53,10 @@ void check_sums(const StepGraph& step, const Report& report) {
   SimTime by_kind{};
   for (const auto& [kind, time] : breakdown.exposed_by_kind) by_kind += time;
   CHECK(by_kind == exposed);
-  CHECK(bubbles.fraction() == Approx(report.bubble_fraction).margin(1e-12));
-  CHECK(bubbles.over_ideal() == Approx(report.bubble_over_ideal).margin(1e-12));
+  if (report.sync_step_time.v == 0) {  // else the report's are means over steps of two kinds
+    CHECK(bubbles.fraction() == Approx(report.bubble_fraction).margin(1e-12));
+    CHECK(bubbles.over_ideal() == Approx(report.bubble_over_ideal).margin(1e-12));
+  }
   for (std::size_t i = 0; i < bubbles.list.size(); ++i) {
     const Bubble& b = bubbles.list[i];
     REQUIRE(b.begin < b.end);

@@ -33,7 +33,8 @@ void ConformanceCases::random_shapes() {
   route(between(1, 70), experts, between(1, experts), between(1, 30), between(1, 40));
   convolution(between(1, 3), between(1, 9), between(1, 9), between(1, 20), between(1, 20),
               2 * between(0, 3) + 1, between(1, 3));
-  batch_norm(between(2, 60), between(1, 60));
+  // Two rows that are nearly equal leave nothing of their gradient but rounding.
+  batch_norm(between(4, 60), between(1, 60));
   pooling(between(1, 3), between(1, 9), between(1, 9), between(1, 40), between(1, 3));
 }
 

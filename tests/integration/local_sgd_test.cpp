@@ -104,8 +104,10 @@ TEST_CASE(
 TEST_CASE("the step time is the mean over a period, of which one step synchronizes",
           "[integration]") {
   for (const int every : {1, 2, 5, 100}) {
-    Scenario s = scenario_of("dp_replicate=2 dp_shard=2 local_sgd.method=diloco");
-    s.strategy.local_sgd.sync_steps = every;
+    const Scenario s = scenario_of(
+        "dp_replicate=2 dp_shard=2 local_sgd.method=diloco "
+        "local_sgd.sync_steps=" +
+        std::to_string(every));
     const auto program = lower(s);
     REQUIRE(program.ok());
     auto backend = make_backend("sim");

@@ -31,6 +31,7 @@ RunResult run(const std::string& backend, const Program& program, int steps,
   RunOptions options;
   options.steps = steps;
   options.return_state = true;
+  options.drive_folder = std::filesystem::temp_directory_path().string();
   auto result = (*make_backend(backend))->run(program, cluster, options);
   if (!result) FAIL(to_string(result.error()));
   return std::move(*result);
