@@ -65,6 +65,9 @@ struct DeviceSpec {
   /// A device's part of its host's memory bandwidth, which limits what the host computes for it.
   /// 0 if the device is the host.
   BytesPerSecond host_memory_bandwidth;
+  /// A device's part of its host's memory. What the devices of a node keep there shares the whole.
+  /// 0: unknown, and no limit.
+  Bytes host_memory;
   double dollars_per_hour = 0;  // 0: unknown
   double watts = 0;             // the most that it takes, its memory included; 0: unknown
   /// Whether the device computes in the memory of its host, as a CPU does.

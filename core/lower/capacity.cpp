@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/free_list.hpp"
@@ -58,33 +59,56 @@ std::string beside_the_arena(const DeviceMemory& memory) {
   return text.empty() ? "" : " (" + gigabytes(memory.arena) + " of the program" + text + ")";
 }
 
-/// What the ranks of each node keep on its drives, together.
-Result<void> check_drives(const Program& program, const ClusterSpec& cluster) {
-  const Bytes capacity{cluster.drives.count * cluster.drives.capacity.v};
-  if (capacity.v <= 0) return {};
+/// What the ranks of a node share: its host's memory, or its drives.
+struct NodeStore {
+  Tier tier;
+  Bytes capacity;          // 0: no limit
+  std::string_view place;  // "in the memory of their host"
+  std::string_view key;    // that gives the capacity
+  std::string_view remedy;
+};
+
+/// What the ranks of each node keep in `store`, together.
+Result<void> check_node(const Program& program, const ClusterSpec& cluster,
+                        const NodeStore& store) {
+  const bool used = std::any_of(program.roles.begin(), program.roles.end(),
+                                [&](const Role& role) { return role.arena_of(store.tier).v > 0; });
+  if (store.capacity.v <= 0 || !used) return {};
   const int per_node = std::max(1, cluster.ranks_per_node());
   const int world = program.mesh.world_size();
   for (Rank first = 0; first < world; first += per_node) {
+    const Rank end = std::min(first + per_node, world);
     Bytes needed{0};
-    for (Rank rank = first; rank < std::min(first + per_node, world); ++rank) {
-      needed += program.role_of(rank).drive_arena;
+    for (Rank rank = first; rank < end; ++rank) {
+      needed += program.role_of(rank).arena_of(store.tier);
     }
-    if (needed <= capacity) continue;
+    if (needed <= store.capacity) continue;
     return Error{ErrorKind::OutOfMemory,
-                 "ranks " + std::to_string(first) + " to " +
-                     std::to_string(std::min(first + per_node, world) - 1) + " need " +
-                     gigabytes(needed) + " on the drives of their node, which have " +
-                     gigabytes(capacity) + " (cluster.drives): take more nodes or larger drives",
+                 "ranks " + std::to_string(first) + " to " + std::to_string(end - 1) + " need " +
+                     gigabytes(needed) + " " + std::string(store.place) + " of their node, which " +
+                     "has " + gigabytes(store.capacity) + " (" + std::string(store.key) +
+                     "): " + std::string(store.remedy),
                  std::nullopt};
   }
   return {};
+}
+
+Result<void> check_nodes(const Program& program, const ClusterSpec& cluster) {
+  const NodeStore host{Tier::Host, Bytes{cluster.devices_per_node * cluster.device.host_memory.v},
+                       "in the host memory", "cluster.device.host_memory_gb",
+                       "take more nodes, divide the states over more ranks (zero), or keep them on "
+                       "drives (offload_optimizer_device = \"nvme\")"};
+  const NodeStore drives{Tier::Drive, Bytes{cluster.drives.count * cluster.drives.capacity.v},
+                         "on the drives", "cluster.drives", "take more nodes or larger drives"};
+  const Result<void> in_host = check_node(program, cluster, host);
+  return in_host ? check_node(program, cluster, drives) : in_host;
 }
 
 }  // namespace
 
 Result<void> check_capacity(const Program& program, const ClusterSpec& cluster,
                             MemoryFigures* most) {
-  if (const auto fits = check_drives(program, cluster); !fits) return fits;
+  if (const auto fits = check_nodes(program, cluster); !fits) return fits;
   const Bytes capacity = memory_per_rank(cluster, program.mesh.world_size());
   if (capacity.v <= 0) {
     if (most) *most = most_memory(program, cluster);

@@ -37,6 +37,7 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
   positive("device", "memory_bandwidth_gb_s", c.device.memory_bandwidth.v);
   positive("device", "host_bandwidth_gb_s", c.device.host_bandwidth.v);
   not_negative("device", "host_memory_bandwidth_gb_s", c.device.host_memory_bandwidth.v);
+  not_negative("device", "host_memory_gb", static_cast<double>(c.device.host_memory.v));
   not_negative("device", "launch_overhead_us", c.device.launch_overhead.v);
   not_negative("device", "hand_over_us", c.device.hand_over.v);
   at_least_one("device", "concurrent_ranks", c.device.concurrent_ranks);

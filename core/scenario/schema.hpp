@@ -291,6 +291,7 @@ void describe(V& v, DeviceSpec& d) {
   v.field("memory_bandwidth_gb_s", d.memory_bandwidth, UnitPrefix::Giga);
   v.field("host_bandwidth_gb_s", d.host_bandwidth, UnitPrefix::Giga);
   v.field("host_memory_bandwidth_gb_s", d.host_memory_bandwidth, UnitPrefix::Giga);
+  v.field("host_memory_gb", d.host_memory, UnitPrefix::Giga);
   v.field("tf32_tflops", d.tf32_rate, UnitPrefix::Tera);
   v.field("fp8_tflops", d.fp8_rate, UnitPrefix::Tera);
   v.field("fp4_tflops", d.fp4_rate, UnitPrefix::Tera);

@@ -292,3 +292,25 @@ TEST_CASE("the ranks of a node must fit its drives together", "[core][lower]") {
   s.cluster.ranks_per_device = 2;  // two nodes
   CHECK(check_capacity(program, s.cluster).ok());
 }
+
+TEST_CASE("what the ranks of a node offload must fit its host's memory", "[core][lower]") {
+  Scenario s = on_drive({1, 4});
+  s.strategy.offload_optimizer_device = OffloadDevice::Cpu;
+  const Program program = lowered(s);
+  const std::int64_t rank = program.roles[0].host_arena.v;
+  REQUIRE(rank > 0);
+  s.cluster.ranks_per_device = 2;
+  s.cluster.devices_per_node = 2;
+  s.cluster.device.host_memory = {2 * rank};  // half of the node's: it is shared
+  CHECK(check_capacity(program, s.cluster).ok());
+  s.cluster.device.host_memory = {2 * rank - 1};
+  const auto refused = check_capacity(program, s.cluster);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().kind == ErrorKind::OutOfMemory);
+  CHECK(refused.error().message.find("ranks 0 to 3") != std::string::npos);
+  CHECK(refused.error().message.find("host_memory_gb") != std::string::npos);
+  s.cluster.devices_per_node = 1;  // two nodes, whose hosts have half as much
+  CHECK_FALSE(check_capacity(program, s.cluster).ok());
+  s.cluster.device.host_memory = {2 * rank};
+  CHECK(check_capacity(program, s.cluster).ok());
+}
