@@ -204,6 +204,27 @@ void add_inside_layers(FieldList& f) {
             numbers({0, 1, 1.1, 1.25, 1.5, 2, 4}),
             [](const Scenario& s) { return number(s.model.capacity_factor); });
   f.say("0", "none dropped");
+  f.numbers("Divide each", "parallelism.expert_tensor_parallel_degree",
+            "Ranks of tensor parallelism that divide every expert: 1, or all of them.", degrees(64),
+            [](const Scenario& s) { return text(s.strategy.expert_tensor_parallel_degree); });
+  f.numbers("Rows of a rank", "model.expert_rank_capacity_factor",
+            "Without dropping: rows that a rank's experts have memory for, over its even share.",
+            numbers({0, 1, 1.25, 1.5, 2, 4, 8}),
+            [](const Scenario& s) { return number(s.model.expert_rank_capacity_factor); });
+  f.say("0", "all that can come");
+}
+
+void add_apart(FieldList& f) {
+  f.group("Replicas that train apart");
+  f.names("Method", "local_sgd.method",
+          "Replicas take their own steps, and are synchronized after some: by their mean "
+          "(local_sgd), or by an outer optimizer (diloco).",
+          names_of<SemiSyncMethod>(),
+          [](const Scenario& s) { return name_of(s.strategy.local_sgd.method); });
+  f.help_with({"local_sgd.sync_steps=10", "local_sgd.sync_steps=0"});
+  f.numbers("Steps apart", "local_sgd.sync_steps", "Steps from one synchronization to the next.",
+            numbers({0, 2, 5, 10, 20, 50, 100, 200, 500, 1000}),
+            [](const Scenario& s) { return text(s.strategy.local_sgd.sync_steps); });
 }
 
 void add_memory(FieldList& f) {
@@ -224,6 +245,12 @@ void add_memory(FieldList& f) {
   f.names("Gradients", "training.mixed_precision_reduce",
           "The type of gradients as added up and reduced.", names_of<PartDType>(),
           [](const Scenario& s) { return name_of(s.training.mixed_precision_reduce); });
+  f.names("8-bit products", "training.fp8",
+          "Products of blocks with factors in 8 bits: all in e4m3, or gradients in e5m2 (hybrid).",
+          names_of<Fp8Format>(), [](const Scenario& s) { return name_of(s.training.fp8); });
+  f.help_with({"training.mixed_precision_param=bfloat16"});
+  f.names("8-bit scales", "training.fp8_recipe", "Which elements share a scale.",
+          names_of<Fp8Scaling>(), [](const Scenario& s) { return name_of(s.training.fp8_recipe); });
   f.names("Buffers", "training.mixed_precision_buffer",
           "The type of what batch norm keeps of its statistics from step to step.",
           names_of<PartDType>(),
@@ -271,6 +298,12 @@ void add_cluster(FieldList& f) {
             [](const Scenario& s) {
               return number(static_cast<double>(s.cluster.device.memory.v) / 1e9);
             });
+  f.numbers("Host memory, GB", "cluster.device.host_memory_gb",
+            "A device's part of its host's memory, for what is offloaded.",
+            numbers({0, 16, 32, 64, 125, 240, 250, 480, 500}), [](const Scenario& s) {
+              return number(static_cast<double>(s.cluster.device.host_memory.v) / 1e9);
+            });
+  f.say("0", "no limit");
   f.numbers("Bandwidth ×", "what_if.bandwidth_factor", "Every link this many times as fast.",
             numbers({0.03125, 0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32}),
             [](const Scenario& s) { return number(s.what_if.bandwidth_factor); });
@@ -330,6 +363,7 @@ const std::vector<FormField>& form_fields() {
     add_pipeline(list);
     add_data_parallel(list);
     add_inside_layers(list);
+    add_apart(list);
     add_memory(list);
     add_batch(list);
     add_cluster(list);
