@@ -19,6 +19,10 @@ namespace {
 /// How many layouts are estimated before the best of them is looked at again. It does not depend on
 /// the number of threads, so that the result does not either.
 constexpr std::size_t kBatch = 16;
+/// After so many batches that brought nothing better, the best is simulated, because what a
+/// simulation found is a stricter limit for the bounds of others than an estimate, which may be
+/// wrong.
+constexpr int kSettled = 4;
 /// How many layouts of whose estimates nothing is claimed are simulated beside the finalists.
 constexpr int kMostUnclaimed = 1;
 /// How many more are simulated where finalists are slower than the estimates of others.
@@ -113,7 +117,7 @@ class SpaceSearch {
 
   /// Whether no layout of these bounds can be wanted beside what has been estimated.
   bool hopeless(const LayoutBound& bound) const {
-    if (!options_.front) return value(bound) > best_ * uncertainty();
+    if (!options_.front) return value(bound) > std::min(best_ * uncertainty(), best_found());
     const double uncertain = 1 + EstimateClaim::kUsualTime;
     return std::any_of(
         result_.estimated.begin(), result_.estimated.end(), [&](const EstimatedLayout& e) {
@@ -166,6 +170,7 @@ class SpaceSearch {
     const std::vector<std::size_t>& order = order_;
     std::size_t& next = next_;
     result_.counts.too_slow -= std::exchange(left_, 0);
+    int settled = 0;  // batches since the last that brought something better
     while (next < order.size() && left_ == 0 && !stopped()) {
       std::vector<std::size_t> batch;
       for (; next < order.size() && batch.size() < kBatch; ++next) {
@@ -183,6 +188,7 @@ class SpaceSearch {
         }
       }
       const std::size_t before = result_.estimated.size();
+      const double best_before = best_;
       std::vector<std::optional<Scenario>> layouts(batch.size());
       team_.each(batch.size(),
                  [&](std::size_t i) { layouts[i] = layout_of(base_, points[batch[i]]); });
@@ -210,11 +216,16 @@ class SpaceSearch {
         result_.estimated.push_back(std::move(*outcome.layout));
       }
       report(before, 0);
+      settled = best_ < best_before ? 0 : settled + 1;
+      if (settled == kSettled && !options_.front && options_.finalists == 0) {
+        if (const auto done = simulate_best(); !done) return done.error();
+      }
     }
-    std::stable_sort(
-        result_.estimated.begin(), result_.estimated.end(),
-        [&](const EstimatedLayout& a, const EstimatedLayout& b) { return value(a) < value(b); });
     return {};
+  }
+
+  bool was_simulated(const LayoutPoint& point) const {
+    return std::find(simulated_.begin(), simulated_.end(), point) != simulated_.end();
   }
 
   /// Of every family the point with the best bounds, for those families that will have nothing
@@ -302,11 +313,10 @@ class SpaceSearch {
     return {};
   }
 
-  /// Simulates the best by estimate until enough of them fit; those that may be on the front, too,
-  /// if that is asked for.
+  /// Simulates those that may be on the front, if that is asked for, and otherwise the best by
+  /// estimate and one of whose estimate nothing is claimed.
   Result<void> simulate_finalists() {
     std::vector<Candidate> batch;
-    std::size_t next = 0;
     const auto& all = result_.estimated;
     if (options_.front) {
       for (const EstimatedLayout& e : all) {
@@ -314,48 +324,60 @@ class SpaceSearch {
       }
       return simulate(batch);
     }
-    const double usual = 1 + EstimateClaim::kUsualTime;
-    const auto near = [&](const EstimatedLayout& e) {
-      return value(e) < value(all.front()) * usual;
-    };
+    const Result<std::size_t> next = simulate_best();
+    if (!next) return next.error();
     const bool given = options_.finalists > 0;
-    const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
-    const auto done_before = [&](const EstimatedLayout& e) {
-      return std::find(simulated_.begin(), simulated_.end(), e.point) != simulated_.end();
-    };
     result_.undecided = 0;
-    for (std::size_t instead = 0; next < all.size();) {
-      if (result_.stopped && !result_.found.empty()) break;
-      if (done_before(all[next])) {
-        ++next;
-        continue;
-      }
-      const std::size_t found = result_.found.size();
-      const bool decided = !given && found > 0 && !near(all[next]);
-      if (found >= wanted || decided) {
-        // Even so, another one is looked at if it should be faster than all that were simulated.
-        const bool faster = !given && value(all[next]) * usual < best_found();
-        if (!faster || instead++ == kMostInstead) break;
-      }
-      const std::size_t most = found < wanted ? wanted - found : 1;
-      batch.clear();
-      for (; next < all.size() && batch.size() < most; ++next) {
-        if (done_before(all[next])) continue;
-        if (!given && !batch.empty() && !near(all[next])) break;
-        batch.push_back({all[next].point, &all[next].scenario});
-      }
-      if (auto done = simulate(batch); !done) return done;
-    }
-    batch.clear();
-    for (std::size_t i = next; i < all.size() && near(all[i]); ++i) {
+    for (std::size_t i = *next; i < all.size() && near_best(all[i]); ++i) {
       const bool more =
           !given && !all[i].estimate.unclaimed.empty() && batch.size() < kMostUnclaimed;
-      if (done_before(all[i])) continue;
+      if (was_simulated(all[i].point)) continue;
       if (more) batch.push_back({all[i].point, &all[i].scenario});
       result_.undecided += !more;
     }
     return result_.stopped ? Result<void>() : simulate(batch);
   }
+  bool near_best(const EstimatedLayout& e) const {
+    return value(e) < value(result_.estimated.front()) * (1 + EstimateClaim::kUsualTime);
+  }
+
+  /// Simulates the best by estimate until enough of them fit. Estimates are sorted; returns which
+  /// of them is the first that was not asked for.
+  Result<std::size_t> simulate_best() {
+    auto& all = result_.estimated;
+    std::stable_sort(
+        all.begin(), all.end(),
+        [&](const EstimatedLayout& a, const EstimatedLayout& b) { return value(a) < value(b); });
+    std::vector<Candidate> batch;
+    std::size_t next = 0;
+    const bool given = options_.finalists > 0;
+    const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
+    for (std::size_t instead = 0; next < all.size();) {
+      if (result_.stopped && !result_.found.empty()) break;
+      if (was_simulated(all[next].point)) {
+        ++next;
+        continue;
+      }
+      const std::size_t found = result_.found.size();
+      const bool decided = !given && found > 0 && !near_best(all[next]);
+      if (found >= wanted || decided) {
+        // Even so, another one is looked at if it should be faster than all that were simulated.
+        const bool faster =
+            !given && value(all[next]) * (1 + EstimateClaim::kUsualTime) < best_found();
+        if (!faster || instead++ == kMostInstead) break;
+      }
+      const std::size_t most = found < wanted ? wanted - found : 1;
+      batch.clear();
+      for (; next < all.size() && batch.size() < most; ++next) {
+        if (was_simulated(all[next].point)) continue;
+        if (!given && !batch.empty() && !near_best(all[next])) break;
+        batch.push_back({all[next].point, &all[next].scenario});
+      }
+      if (auto done = simulate(batch); !done) return done.error();
+    }
+    return next;
+  }
+
   /// Gives the best layout the settings that make it better by enough to be worth a change.
   Result<void> choose_settings() {
     FoundLayout& best = result_.found.front();
@@ -453,6 +475,7 @@ std::string family_of(const LayoutPoint& p) {
                                          : "ZeRO " + std::to_string(p.zero));
   }
   if (p.expert > 1) add("ep");
+  if (p.expert_tensor > 1) add("etp");
   if (p.offload != Offload::None) add("offload");
   return name.empty() ? "one rank" : name;
 }

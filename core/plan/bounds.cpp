@@ -88,6 +88,7 @@ double expert_shards(const LayoutPoint& point) {
   s.data_parallel_shard_degree = point.shard;
   s.expert_parallel_degree = point.expert;
   s.expert_parallel_folding = point.folding;
+  s.expert_tensor_parallel_degree = point.expert_tensor;
   s.zero_stage = 1;
   return s.expert_shards();
 }
@@ -152,8 +153,13 @@ LayoutBounds::LayoutBounds(const Scenario& base) : base_(base) {}
 LayoutBounds::~LayoutBounds() = default;
 
 std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::shape(const LayoutPoint& point) {
-  const ShapeKey key{point.tensor,  point.context,    point.expert,
-                     point.folding, point.microbatch, static_cast<int>(point.recomputation)};
+  const ShapeKey key{point.tensor,
+                     point.context,
+                     point.expert,
+                     point.folding,
+                     point.expert_tensor,
+                     point.microbatch,
+                     static_cast<int>(point.recomputation)};
   {
     const std::lock_guard lock(mutex_);
     const auto it = shapes_.find(key);
@@ -181,7 +187,6 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   p.enable_sequence_parallel = point.tensor > 1 && !s.model.is_vision();
   p.context_parallel_degree = point.context;
   p.context_parallel_method = base_.strategy.context_parallel_method;
-  p.expert_tensor_parallel_degree = base_.strategy.expert_tensor_parallel_degree;
   divide_experts(p, point);
   p.data_parallel_shard_degree = point.expert;
   s.training.local_batch_size = point.microbatch;

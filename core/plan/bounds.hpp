@@ -35,7 +35,7 @@ class LayoutBounds {
   struct Shape;       // the layers of a rank
   struct StageCosts;  // of the stages of a pipeline
   struct InFlight;    // on a rank
-  using ShapeKey = std::tuple<int, int, int, bool, int, int>;
+  using ShapeKey = std::tuple<int, int, int, bool, int, int, int>;
   std::shared_ptr<const Shape> shape(const LayoutPoint& point);
   std::shared_ptr<const Shape> make_shape(const LayoutPoint& point) const;
   std::vector<int> ends_of_stages(const Shape& shape, int stages);

@@ -45,6 +45,9 @@ std::string blame_for_communication(const LayoutPoint& best, const LayoutPoint& 
                               : "gradients scattered for every microbatch";
   }
   if (other.expert > best.expert) return instead("ep", other.expert, best.expert);
+  if (other.expert_tensor > best.expert_tensor) {
+    return instead("etp", other.expert_tensor, best.expert_tensor);
+  }
   const int own = other.replicate * other.shard, data = best.replicate * best.shard;
   if (own > data) return instead("dp", own, data);
   if (other.chunks > best.chunks) return instead("v", other.chunks, best.chunks);

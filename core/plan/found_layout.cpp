@@ -33,6 +33,9 @@ std::string layout_name(const Scenario& layout) {
   if (p.expert_parallel_degree > 1) {
     add(degree("ep", p.expert_parallel_degree) + (p.expert_parallel_folding ? " folded" : ""));
   }
+  if (p.expert_tensor_parallel_degree > 1) {
+    add(degree("etp", p.expert_tensor_parallel_degree));
+  }
   add(std::to_string(layout.num_microbatches()) + " × " + std::to_string(layout.microbatch_size()));
   const ActivationCheckpointSpec& recomputed = layout.activation_checkpoint;
   if (recomputed.mode != ActivationCheckpoint::None) {

@@ -25,14 +25,15 @@ int degree_of(const LayoutPoint& p, const std::string& what) {
   if (what == "pp") return p.pipeline;
   if (what == "dp") return p.replicate * p.shard;
   if (what == "ep") return p.expert;
+  if (what == "etp") return p.expert_tensor;
   if (what == "zero") return p.zero;
   if (what == "v") return p.chunks;
   return p.microbatch;
 }
 
 const std::vector<std::string>& degree_names() {
-  static const std::vector<std::string> names = {"tp", "cp",   "pp", "dp",
-                                                 "ep", "zero", "v",  "microbatch"};
+  static const std::vector<std::string> names = {"tp",  "cp",   "pp", "dp",        "ep",
+                                                 "etp", "zero", "v",  "microbatch"};
   return names;
 }
 
@@ -94,6 +95,14 @@ std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int 
     add(3, ranks / inside);
   }
   return found;
+}
+
+/// Over how many ranks of tensor parallelism each expert may be divided (see validate()).
+std::vector<int> expert_tensor_degrees(const Scenario& base, int tensor) {
+  const ModelSpec& m = base.model;
+  const bool whole = m.experts == 0 || m.is_gpt2_kind() || base.optimizer.is_muon();
+  if (whole || tensor == 1) return {1};
+  return {1, tensor};
 }
 
 }  // namespace
@@ -182,8 +191,8 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text) {
   if (std::find(names.begin(), names.end(), only.what) == names.end()) {
     const std::string near = nearest(only.what, names);
     return Error{ErrorKind::InvalidSpec,
-                 "--only " + text + ": '" + only.what + "' is none of tp, cp, pp, dp, ep, zero, " +
-                     "v, microbatch" + (near.empty() ? "" : "; did you mean '" + near + "'?"),
+                 "--only " + text + ": '" + only.what + "' is none of tp, cp, pp, dp, ep, etp, " +
+                     "zero, v, microbatch" + (near.empty() ? "" : "; did you mean '" + near + "'?"),
                  std::nullopt};
   }
   const char* begin =
@@ -242,8 +251,12 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
           if (experts > 0 && experts % expert != 0) continue;
           p.expert = expert;
           p.folding = false;
-          add(p);
+          for (const int divided : expert_tensor_degrees(base, p.tensor)) {
+            p.expert_tensor = divided;
+            add(p);
+          }
         }
+        p.expert_tensor = 1;
         if (experts == 0 || p.tensor * p.context == 1) continue;
         StrategySpec s = base.strategy;
         s.tensor_parallel_degree = p.tensor;
@@ -286,8 +299,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
 void divide_experts(StrategySpec& p, const LayoutPoint& point) {
   p.expert_parallel_degree = point.expert;
   p.expert_parallel_folding = point.folding;
-  const bool divided = p.expert_tensor_parallel_degree > 1 && !point.folding;
-  p.expert_tensor_parallel_degree = divided ? point.tensor : 1;
+  p.expert_tensor_parallel_degree = point.expert_tensor;
 }
 
 }  // namespace lockstep

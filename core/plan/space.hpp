@@ -40,7 +40,8 @@ struct LayoutPoint {
   int tensor = 1, context = 1, pipeline = 1;
   int replicate = 1, shard = 1;  // data-parallel ranks: those with copies of states, those without
   int expert = 1;
-  bool folding = false;  // experts are divided over the ranks of tensor and context parallelism
+  bool folding = false;   // experts are divided over the ranks of tensor and context parallelism
+  int expert_tensor = 1;  // ranks of tensor parallelism that divide each expert: 1, or all
   int zero = 0;
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   int chunks = 1;      // virtual stages of a rank
@@ -52,7 +53,7 @@ struct LayoutPoint {
 
 /// Which points are wanted.
 struct LayoutConstraints {
-  /// "tp", "cp", "pp", "dp", "ep", "zero", "v" or "microbatch", and its value.
+  /// "tp", "cp", "pp", "dp", "ep", "etp", "zero", "v" or "microbatch", and its value.
   struct Only {
     std::string what;
     int value = 0;
@@ -75,15 +76,15 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// - data parallelism with states whole, sharded by ZeRO 1, 2 or 3, or sharded inside a node with
 ///   copies on others (HSDP); ZeRO 3 only with so many chunks as stay gathered
 ///   (fsdp_max_active_stages), because more are gathered again for every microbatch;
-/// - experts divided over the shards, and over the ranks of tensor parallelism, too;
+/// - experts divided over the shards, whole or each divided by tensor parallelism, and over the
+///   ranks of tensor parallelism, too;
 /// - microbatches of 1, 2, 4, 8 and 16 sequences;
 /// - recomputation of nothing, norms and activations, attention, every other block, or all blocks;
 /// - states where the scenario has them, and with LayoutConstraints::offload also in host memory.
 /// Points may still be refused by validate(layout_of(point)).
 std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints);
 
-/// Sets the degrees of expert parallelism. Experts stay whole where they were, or divided over the
-/// ranks of tensor parallelism.
+/// Sets the degrees of expert parallelism.
 void divide_experts(StrategySpec& strategy, const LayoutPoint& point);
 
 /// The point as a scenario. Nothing if the batch cannot be divided so, or it does not validate.

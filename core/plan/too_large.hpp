@@ -30,23 +30,18 @@ class TooLarge {
   }
 
  private:
-  using Key = std::array<int, 11>;
+  using Key = std::array<int, 12>;
   struct Entry {
     int microbatch;
     Recomputation recomputation;
   };
   static Key key(const LayoutPoint& p) {
-    return {p.tensor,
-            p.context,
-            p.pipeline,
-            p.replicate,
-            p.shard,
-            p.expert,
-            p.folding,
-            p.zero,
-            static_cast<int>(p.schedule),
-            p.chunks,
-            static_cast<int>(p.offload)};
+    return {p.tensor,   p.context,
+            p.pipeline, p.replicate,
+            p.shard,    p.expert,
+            p.folding,  p.expert_tensor,
+            p.zero,     static_cast<int>(p.schedule),
+            p.chunks,   static_cast<int>(p.offload)};
   }
   bool covers(const LayoutPoint& p) const {
     const auto it = known_.find(key(p));
