@@ -23,6 +23,8 @@ constexpr std::size_t kBatch = 16;
 /// simulation found is a stricter limit for the bounds of others than an estimate, which may be
 /// wrong.
 constexpr int kSettled = 4;
+/// Of how many layouts the other schedules are looked at.
+constexpr int kOtherSchedules = 8;
 /// How many layouts of whose estimates nothing is claimed are simulated beside the finalists.
 constexpr int kMostUnclaimed = 1;
 /// How many more are simulated where finalists are slower than the estimates of others.
@@ -56,19 +58,17 @@ class SpaceSearch {
   }
 
   Result<SpaceResult> run() {
-    const std::vector<LayoutPoint> points = layout_space(base_, options_.constraints);
-    result_.counts.layouts = points.size();
+    std::vector<LayoutPoint> points = layout_space(base_, options_.constraints);
     // Estimates repeat a few blocks, which are not all alike where some are frozen.
     if (options_.exhaustive || base_.model.has_batch_norm() || !base_.model.frozen.empty()) {
+      std::vector<LayoutPoint> others;
+      for (const LayoutPoint& point : points) add_other_schedules(point, others);
+      points.insert(points.end(), others.begin(), others.end());
+      result_.counts.layouts = points.size();
       if (const auto done = simulate_all(points); !done) return done.error();
     } else {
-      find_bounds(points);
-      if (const auto done = estimate_and_simulate(points); !done) return done.error();
-      // What was thrown out for an estimate that no simulation confirms gets a second chance.
-      if (!options_.front && options_.finalists == 0 && best_found() > best_ * uncertainty()) {
-        best_ = best_found();
-        if (const auto done = estimate_and_simulate(points); !done) return done.error();
-      }
+      if (const auto done = search_among(points); !done) return done.error();
+      if (const auto done = search_among(other_schedules_of_best()); !done) return done.error();
       summarize();
     }
     result_.counts.probes = estimator_.probes();
@@ -86,6 +86,42 @@ class SpaceSearch {
   }
 
  private:
+  /// Adds the other schedules of a point, unless they are among `others`.
+  void add_other_schedules(const LayoutPoint& point, std::vector<LayoutPoint>& others) const {
+    for (const LayoutPoint& other : other_schedules(point, base_, options_.constraints)) {
+      const bool known = std::find(others.rbegin(), others.rend(), other) != others.rend();
+      if (!known) others.push_back(other);
+    }
+  }
+  /// Those of the best layouts with pipelines; of all that may be on the front, if that is asked
+  /// for.
+  std::vector<LayoutPoint> other_schedules_of_best() const {
+    std::vector<LayoutPoint> others;
+    int pipelines = 0;
+    for (const EstimatedLayout& e : result_.estimated) {
+      if (e.point.pipeline == 1 || (options_.front && dominated(e))) continue;
+      const std::size_t before = others.size();
+      add_other_schedules(e.point, others);
+      pipelines += others.size() > before;
+      if (!options_.front && pipelines == kOtherSchedules) break;
+    }
+    return others;
+  }
+
+  /// Bounds, estimates and the simulation of the best of these points.
+  Result<void> search_among(const std::vector<LayoutPoint>& points) {
+    result_.counts.layouts += points.size();
+    if (points.empty()) return {};
+    find_bounds(points);
+    if (auto done = estimate_and_simulate(points); !done) return done;
+    // What was thrown out for an estimate that no simulation confirms gets a second chance.
+    if (!options_.front && options_.finalists == 0 && best_found() > best_ * uncertainty()) {
+      best_ = best_found();
+      return estimate_and_simulate(points);
+    }
+    return {};
+  }
+
   bool stopped() {
     if (options_.stop && options_.stop()) result_.stopped = true;
     return result_.stopped;
@@ -146,7 +182,8 @@ class SpaceSearch {
   void find_bounds(const std::vector<LayoutPoint>& points) {
     std::vector<LayoutBound>& bounds = bounds_of_points_;
     std::vector<std::size_t>& order = order_;
-    bounds.resize(points.size());
+    bounds.assign(points.size(), {});
+    next_ = left_ = 0;
     team_.each((points.size() + 255) / 256, [&](std::size_t part) {
       for (std::size_t i = 256 * part; i < std::min(points.size(), 256 * part + 256); ++i) {
         bounds[i] = bounds_.of(points[i]);
@@ -157,7 +194,7 @@ class SpaceSearch {
     std::erase_if(order, [&](std::size_t i) {
       return capacity_ > 0 && static_cast<double>(bounds[i].needed.v) > capacity_;
     });
-    result_.counts.too_large = points.size() - order.size();
+    result_.counts.too_large += points.size() - order.size();
     note_families(points, bounds);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return value(bounds[a]) < value(bounds[b]);
@@ -224,6 +261,10 @@ class SpaceSearch {
     return {};
   }
 
+  bool was_found(const LayoutPoint& point) const {
+    return std::any_of(result_.found.begin(), result_.found.end(),
+                       [&](const FoundLayout& f) { return f.point == point; });
+  }
   bool was_simulated(const LayoutPoint& point) const {
     return std::find(simulated_.begin(), simulated_.end(), point) != simulated_.end();
   }
@@ -320,7 +361,7 @@ class SpaceSearch {
     const auto& all = result_.estimated;
     if (options_.front) {
       for (const EstimatedLayout& e : all) {
-        if (!dominated(e)) batch.push_back({e.point, &e.scenario});
+        if (!dominated(e) && !was_simulated(e.point)) batch.push_back({e.point, &e.scenario});
       }
       return simulate(batch);
     }
@@ -328,12 +369,18 @@ class SpaceSearch {
     if (!next) return next.error();
     const bool given = options_.finalists > 0;
     result_.undecided = 0;
-    for (std::size_t i = *next; i < all.size() && near_best(all[i]); ++i) {
-      const bool more =
-          !given && !all[i].estimate.unclaimed.empty() && batch.size() < kMostUnclaimed;
-      if (was_simulated(all[i].point)) continue;
-      if (more) batch.push_back({all[i].point, &all[i].scenario});
-      result_.undecided += !more;
+    int unclaimed = 0;
+    for (std::size_t i = 0; i < all.size() && near_best(all[i]); ++i) {
+      const bool claims = all[i].estimate.unclaimed.empty();
+      const bool more = !given && !claims && i >= *next && unclaimed < kMostUnclaimed;
+      if (was_simulated(all[i].point)) {
+        unclaimed += !claims && i >= *next;
+      } else if (more) {
+        batch.push_back({all[i].point, &all[i].scenario});
+        ++unclaimed;
+      } else {
+        ++result_.undecided;
+      }
     }
     return result_.stopped ? Result<void>() : simulate(batch);
   }
@@ -352,26 +399,28 @@ class SpaceSearch {
     std::size_t next = 0;
     const bool given = options_.finalists > 0;
     const auto wanted = static_cast<std::size_t>(given ? options_.finalists : 2);
-    for (std::size_t instead = 0; next < all.size();) {
+    std::size_t found = 0;  // of those up to `next`
+    while (next < all.size()) {
       if (result_.stopped && !result_.found.empty()) break;
       if (was_simulated(all[next].point)) {
+        found += was_found(all[next].point);
         ++next;
         continue;
       }
-      const std::size_t found = result_.found.size();
       const bool decided = !given && found > 0 && !near_best(all[next]);
       if (found >= wanted || decided) {
         // Even so, another one is looked at if it should be faster than all that were simulated.
         const bool faster =
             !given && value(all[next]) * (1 + EstimateClaim::kUsualTime) < best_found();
-        if (!faster || instead++ == kMostInstead) break;
+        if (!faster || instead_ == kMostInstead) break;
+        ++instead_;
       }
       const std::size_t most = found < wanted ? wanted - found : 1;
       batch.clear();
-      for (; next < all.size() && batch.size() < most; ++next) {
-        if (was_simulated(all[next].point)) continue;
-        if (!given && !batch.empty() && !near_best(all[next])) break;
-        batch.push_back({all[next].point, &all[next].scenario});
+      for (std::size_t i = next; i < all.size() && batch.size() < most; ++i) {
+        if (was_simulated(all[i].point)) break;
+        if (!given && !batch.empty() && !near_best(all[i])) break;
+        batch.push_back({all[i].point, &all[i].scenario});
       }
       if (auto done = simulate(batch); !done) return done.error();
     }
@@ -457,6 +506,7 @@ class SpaceSearch {
   std::size_t next_ = 0;            // into order_; those before it have been looked at
   std::size_t left_ = 0;            // those that are hopeless for the best of what was estimated
   std::vector<LayoutPoint> simulated_;
+  std::size_t instead_ = 0;  // of these, how many because finalists were slower than estimates
   SpaceResult result_;
 };
 

@@ -275,6 +275,28 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
   return space;
 }
 
+std::vector<LayoutPoint> other_schedules(const LayoutPoint& point, const Scenario& base,
+                                         const LayoutConstraints& constraints) {
+  if (point.pipeline == 1 || constraints.keep_schedule) return {};
+  std::vector<LayoutPoint> found;
+  for (const PipelineSchedule schedule :
+       {PipelineSchedule::ZbH2, PipelineSchedule::InterleavedZeroBubble,
+        PipelineSchedule::DualPipeV, PipelineSchedule::Zb1p, PipelineSchedule::Zb2p,
+        PipelineSchedule::ZbV, PipelineSchedule::VHalf, PipelineSchedule::VMin}) {
+    LayoutPoint p = point;
+    p.schedule = schedule;
+    p.chunks = std::min(2, rules_of(schedule).most_virtual_stages);
+    if (p.pipeline * p.chunks > base.model.layers) continue;
+    for (const Recomputation what : kRecomputations) {
+      p.recomputation = what;
+      const bool divides =
+          what != Recomputation::EveryOther || base.model.layers / (p.pipeline * p.chunks) >= 2;
+      if (divides && constraints.allows(p, base)) found.push_back(p);
+    }
+  }
+  return found;
+}
+
 std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point) {
   Scenario s = base;
   s.expect.clear();

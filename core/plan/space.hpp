@@ -84,6 +84,14 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// Points may still be refused by validate(layout_of(point)).
 std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints);
 
+/// A point with a pipeline, with the schedules that layout_space() leaves out and any
+/// recomputation: ZB-H2, InterleavedZeroBubble, DualPipeV, ZB-1p, ZB-2p, ZB-V, V-Half and V-Min.
+/// Some of them need more memory for a smaller bubble, and some less. (GPipe and LoopedBFS need
+/// more than 1F1B for the same bubble; DualPipe has two copies of the model, and PipeDream trains
+/// another one.)
+std::vector<LayoutPoint> other_schedules(const LayoutPoint& point, const Scenario& base,
+                                         const LayoutConstraints& constraints);
+
 /// Sets the degrees of expert parallelism.
 void divide_experts(StrategySpec& strategy, const LayoutPoint& point);
 

@@ -258,19 +258,23 @@ Result<std::shared_ptr<const StageCosts>> Estimator::costs_of_stages(const Scena
 std::vector<Estimator::Piece> Estimator::missing(const std::vector<const Scenario*>& layouts) {
   std::vector<Piece> pieces;
   std::unordered_set<Scenario, Memory::ScenarioHash> listed;
-  const auto need = [&](Scenario key, const Scenario* layout, auto& table) {
+  const auto need = [&](Scenario key, const Scenario& layout, auto& table) {
     if (table.knows(key) || !listed.insert(key).second) return;
     pieces.push_back({std::move(key), layout});
   };
   for (const Scenario* layout : layouts) {
     if (layout->strategy.pipeline_parallel_degree > 1) {
-      need(smallest_probe(*layout), layout, memory_->stages);
+      need(smallest_probe(*layout), *layout, memory_->stages);
+      if (mixes_backward(*layout)) {
+        const Scenario other = with_whole_backward(*layout);
+        need(smallest_probe(other), other, memory_->stages);
+      }
       continue;
     }
     const StepGrid grid(*layout);
     for (const std::int64_t blocks : grid.blocks) {
       for (const int microbatches : grid.microbatches) {
-        need(reduced_step(*layout, blocks, microbatches), layout, memory_->steps);
+        need(reduced_step(*layout, blocks, microbatches), *layout, memory_->steps);
       }
     }
   }
@@ -283,8 +287,8 @@ std::vector<Estimator::Piece> Estimator::missing(const std::vector<const Scenari
 }
 
 void Estimator::make(const Piece& piece) {
-  if (piece.layout->strategy.pipeline_parallel_degree > 1) {
-    static_cast<void>(costs_of_stages(piece.key, *piece.layout));
+  if (piece.layout.strategy.pipeline_parallel_degree > 1) {
+    static_cast<void>(costs_of_stages(piece.key, piece.layout));
   } else {
     static_cast<void>(step_figures(piece.key));
   }
@@ -329,6 +333,13 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   const auto known = costs_of_stages(smallest_probe(layout), layout);
   if (!known) return known.error();
   const StageCosts& costs = **known;
+  std::shared_ptr<const StageCosts> of_whole_passes;
+  if (mixes_backward(layout)) {
+    const Scenario other = with_whole_backward(layout);
+    const auto costs_of_other = costs_of_stages(smallest_probe(other), other);
+    if (!costs_of_other) return costs_of_other.error();
+    of_whole_passes = *costs_of_other;
+  }
 
   Scenario one = layout;  // how layers are divided depends on neither the batch nor the schedule
   one.training.local_batch_size = layout.microbatch_size();
@@ -359,6 +370,10 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     const StageLayers& layers = stages[to_size(s)];
     blocks.push_back(std::min(layers.last, last_layer) - std::max(layers.first, 1));
     cost.stages.push_back(costs.stage(costs.kind(s, n), blocks.back()));
+    if (of_whole_passes) {
+      cost.stages.back().backward =
+          of_whole_passes->stage(costs.kind(s, n), blocks.back()).backward;
+    }
     for (int l = layers.first; l < layers.last; ++l) {
       cost.stages.back().kept += (*parts)->kept_beyond[to_size(l)];
     }

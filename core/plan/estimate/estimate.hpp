@@ -57,10 +57,10 @@ class Estimator {
   /// A small program that estimates need, or two of them.
   struct Piece {
     Scenario key;
-    const Scenario* layout = nullptr;  // one that needs it
+    Scenario layout;  // one that needs it
   };
   /// What the estimates of these layouts need and is not known yet, each once, the longest first.
-  /// The layouts must outlive it. Threads that share pieces out wait less for each other than those
+  /// Threads that share pieces out wait less for each other than those
   /// that share layouts.
   std::vector<Piece> missing(const std::vector<const Scenario*>& layouts);
   /// Makes a piece. The estimate that needs it will tell its errors.

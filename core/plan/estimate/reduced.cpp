@@ -80,6 +80,17 @@ bool splits_backward(const Scenario& layout) {
   }
 }
 
+bool mixes_backward(const Scenario& layout) {
+  const PipelineSchedule schedule = layout.strategy.pipeline_parallel_schedule;
+  return schedule == PipelineSchedule::DualPipe || schedule == PipelineSchedule::DualPipeV;
+}
+
+Scenario with_whole_backward(const Scenario& layout) {
+  Scenario s = layout;
+  s.strategy.pipeline_parallel_schedule = PipelineSchedule::OneFOneB;
+  return s;
+}
+
 int period_of_blocks(const Scenario& layout) {
   const int experts = layout.model.experts > 0 ? static_cast<int>(layout.model.expert_period) : 1;
   int every = 1;

@@ -23,6 +23,11 @@ Schedule probe_schedule(int stages, int microbatches, bool split);
 /// Whether backward passes of the layout's schedule are split into I and W.
 bool splits_backward(const Scenario& layout);
 
+/// Whether some of these schedules' backward passes are split, and others whole.
+bool mixes_backward(const Scenario& layout);
+/// The layout with another schedule, none of whose backward passes are split.
+Scenario with_whole_backward(const Scenario& layout);
+
 /// After how many blocks the kinds of blocks repeat themselves: those with experts, and those that
 /// are recomputed.
 int period_of_blocks(const Scenario& layout);

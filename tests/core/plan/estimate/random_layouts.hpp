@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/estimate/reduced.hpp"
 #include "core/plan/found_layout.hpp"
 #include "core/plan/layouts.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -67,7 +68,10 @@ inline std::optional<Scenario> random_layout(const Scenario& base, std::mt19937&
     p.pipeline_parallel_schedule = pick<PipelineSchedule>(
         {PipelineSchedule::OneFOneB, PipelineSchedule::Interleaved1F1B,
          PipelineSchedule::Interleaved1F1B, PipelineSchedule::GPipe, PipelineSchedule::ZbH1,
-         PipelineSchedule::ZbvZeroBubble, PipelineSchedule::LoopedBFS},
+         PipelineSchedule::ZbvZeroBubble, PipelineSchedule::LoopedBFS, PipelineSchedule::ZbH2,
+         PipelineSchedule::InterleavedZeroBubble, PipelineSchedule::DualPipeV,
+         PipelineSchedule::Zb1p, PipelineSchedule::Zb2p, PipelineSchedule::VHalf,
+         PipelineSchedule::VMin, PipelineSchedule::ZbV},
         random);
     const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
     if (rules.most_virtual_stages > 2) {
@@ -100,11 +104,9 @@ inline bool searched(const Scenario& s) {
   switch (p.pipeline_parallel_schedule) {
     case PipelineSchedule::OneFOneB:
     case PipelineSchedule::Interleaved1F1B:
-    case PipelineSchedule::ZbH1:
-    case PipelineSchedule::ZbvZeroBubble:
       return true;
     default:
-      return false;
+      return splits_backward(s) && rules_of(p.pipeline_parallel_schedule).copies == 1;
   }
 }
 
