@@ -277,6 +277,9 @@ class Parser {
     };
     several("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32");
     several("--batch", search_.batches, "global batches to compare, such as 512,1024");
+    sub->add_option("--dtype", search_.types, "types of products to compare, such as bfloat16,fp8")
+        ->delimiter(',')
+        ->check(CLI::IsMember(search_types()));
     sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
     sub->add_flag("--offload", search_.offload, "also with states in host memory");
     sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");

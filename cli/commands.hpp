@@ -122,9 +122,11 @@ struct SearchArguments {
   std::vector<std::string> only;   // "tp=8"
   std::vector<int> nodes;          // cluster sizes; empty: the scenario's
   std::vector<int> batches;        // global batches, in sequences; empty: the scenario's
+  std::vector<std::string> types;  // of search_types(), in which layers multiply; likewise
   bool json = false, quiet = false;
   std::string write;  // scenario file to write for the fastest layout; empty: none
 };
+const std::vector<std::string>& search_types();
 int search_command(const SearchArguments& arguments, const Console& console);
 
 struct ValidateArguments {

@@ -194,7 +194,26 @@ double joules_of_step(const Scenario& s, Seconds step) {
   return s.cluster.device.watts * step.v * s.cluster.capacity();
 }
 
+/// Makes layers multiply in a type of search_types(); an empty one changes nothing.
+void multiply_in(const std::string& type, TrainingSpec& training) {
+  if (type.empty()) return;
+  const bool fp8 = type == "fp8";
+  training.mixed_precision_param = type == "float32"   ? PartDType::F32
+                                   : type == "float16" ? PartDType::F16
+                                                       : PartDType::BF16;
+  if (!fp8) {
+    training.fp8 = Fp8Format::None;
+  } else if (training.fp8 == Fp8Format::None) {
+    training.fp8 = Fp8Format::E4M3;  // as the usual recipe has it, which is the default (blockwise)
+  }
+}
+
 }  // namespace
+
+const std::vector<std::string>& search_types() {
+  static const std::vector<std::string> types = {"float32", "bfloat16", "float16", "fp8"};
+  return types;
+}
 
 int search_command(const SearchArguments& arguments, const Console& console) {
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
@@ -240,32 +259,42 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   };
   struct Task {
     int nodes, batch;
+    std::string type;
   };
   std::vector<int> sizes = arguments.nodes, batches = arguments.batches;
+  std::vector<std::string> types = arguments.types;
   if (sizes.empty()) sizes.push_back(base.cluster.nodes);
   if (batches.empty()) batches.push_back(base.global_batch_size());
+  if (types.empty()) types.push_back("");
   std::vector<Task> tasks;
   for (const int nodes : sizes) {
-    for (const int batch : batches) tasks.push_back({nodes, batch});
+    for (const int batch : batches) {
+      for (const std::string& type : types) tasks.push_back({nodes, batch, type});
+    }
   }
+  const TrainingSpec own_types = base.training;
   const auto top = to_size(arguments.top);
   TextTable table(
       {"nodes", "batch", unit + "/s", "step time", "dollars/step", "kJ/step", "layout"});
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::optional<FoundLayout> best;
+  std::string best_in_type;
   double most = 0;
   std::optional<Error> failure;
-  for (const auto [nodes, batch] : tasks) {
+  for (const auto& [nodes, batch, type] : tasks) {
     const auto begun = Clock::now();
+    const std::string in_type = type.empty() ? "" : " in " + type;
     base.cluster.nodes = nodes;
+    base.training = own_types;
+    multiply_in(type, base.training);
     base.training.global_batch_size = batch;
     const Result<SpaceResult> result =
         search_space(base, simulated_layout, simulated_probe, options);
     if (live) console.err << "\r\x1b[K" << std::flush;
     if (!result) {
       failure = result.error();
-      table.add(
-          {std::to_string(nodes), std::to_string(batch), result.error().message, "", "", "", ""});
+      table.add({std::to_string(nodes), std::to_string(batch), "", "", "", "",
+                 (type.empty() ? "" : type + ": ") + result.error().message});
       continue;
     }
     const FoundLayout& first = result->found.front();
@@ -273,10 +302,11 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     const double energy = joules_of_step(base, first.figures.step_time);
     table.add({std::to_string(nodes), std::to_string(batch), count_text(first.figures.throughput),
                time_text(first.figures.step_time), amount(cost), amount(energy / 1e3),
-               layout_name(first.scenario)});
+               layout_name(first.scenario) + in_type});
     const double own = merit(arguments.objective, base, first.figures, cost, energy);
     if (!best || own > most) {
       best = first;
+      best_in_type = in_type;
       most = own;
     }
     SensitivityReport depends;
@@ -297,11 +327,12 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                       {"families", estimated_json(result->families)},
                       {"front", estimated_json(result->front)},
                       {"undecided", result->undecided}});
+      if (!type.empty()) json.back()["dtype"] = type;
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;
     }
-    console.out << search_task(base) << (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "")
-                << "\n\n"
+    console.out << search_task(base) << in_type
+                << (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "") << "\n\n"
                 << found_text(*result, unit, top) << "\n";
     if (!result->estimated.empty()) {
       console.out << families_text(*result, top) << "\n" << front_text(*result, top) << "\n";
@@ -318,8 +349,9 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     console.out << json_text(tasks.size() == 1 ? json.front() : json);
   } else if (tasks.size() > 1) {
     console.out << table.text() << "best by " << arguments.objective << ": "
-                << layout_name(best->scenario) << " on " << best->scenario.cluster.nodes
-                << " nodes, " << best->scenario.global_batch_size() << " sequences a step\n";
+                << layout_name(best->scenario) << best_in_type << " on "
+                << best->scenario.cluster.nodes << " nodes, " << best->scenario.global_batch_size()
+                << " sequences a step\n";
   }
   return 0;
 }

@@ -69,6 +69,9 @@ class SpaceSearch {
     } else {
       if (const auto done = search_among(points); !done) return done.error();
       if (const auto done = search_among(other_schedules_of_best()); !done) return done.error();
+      if (options_.finalists > 0) {
+        if (const auto done = simulate_finalists(); !done) return done.error();
+      }
       summarize();
     }
     result_.counts.probes = estimator_.probes();
@@ -108,14 +111,15 @@ class SpaceSearch {
     return others;
   }
 
-  /// Bounds, estimates and the simulation of the best of these points.
+  /// Bounds, estimates and, unless so many are wanted, the simulation of the best of these points.
   Result<void> search_among(const std::vector<LayoutPoint>& points) {
     result_.counts.layouts += points.size();
     if (points.empty()) return {};
     find_bounds(points);
+    if (options_.finalists > 0) return estimate(points);
     if (auto done = estimate_and_simulate(points); !done) return done;
     // What was thrown out for an estimate that no simulation confirms gets a second chance.
-    if (!options_.front && options_.finalists == 0 && best_found() > best_ * uncertainty()) {
+    if (!options_.front && best_found() > best_ * uncertainty()) {
       best_ = best_found();
       return estimate_and_simulate(points);
     }
@@ -258,7 +262,13 @@ class SpaceSearch {
         if (const auto done = simulate_best(); !done) return done.error();
       }
     }
+    sort_estimated();
     return {};
+  }
+  void sort_estimated() {
+    std::stable_sort(
+        result_.estimated.begin(), result_.estimated.end(),
+        [&](const EstimatedLayout& a, const EstimatedLayout& b) { return value(a) < value(b); });
   }
 
   bool was_found(const LayoutPoint& point) const {
@@ -391,10 +401,8 @@ class SpaceSearch {
   /// Simulates the best by estimate until enough of them fit. Estimates are sorted; returns which
   /// of them is the first that was not asked for.
   Result<std::size_t> simulate_best() {
-    auto& all = result_.estimated;
-    std::stable_sort(
-        all.begin(), all.end(),
-        [&](const EstimatedLayout& a, const EstimatedLayout& b) { return value(a) < value(b); });
+    sort_estimated();
+    const auto& all = result_.estimated;
     std::vector<Candidate> batch;
     std::size_t next = 0;
     const bool given = options_.finalists > 0;

@@ -52,6 +52,27 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   CHECK(nlohmann::json::parse(best.out)["tokens_per_s"] == list[0]["tokens_per_s"]);
 }
 
+TEST_CASE("search compares types of products, each as a scenario of that type", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = tiny(folder, "gpt2-tiny", 16, 2);
+  const CommandOutcome o = lockstep({"search", file, "--json", "--dtype", "float32,bfloat16"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto answers = nlohmann::json::parse(o.out);
+  REQUIRE(answers.size() == 2);
+  for (const auto& answer : answers) {
+    const auto type = answer["dtype"].get<std::string>();
+    const CommandOutcome own =
+        lockstep({"search", file, "--json", "--set", "training.mixed_precision_param=" + type});
+    REQUIRE(own.exit_code == 0);
+    CHECK(answer["found"] == nlohmann::json::parse(own.out)["found"]);
+  }
+  CHECK(answers[0]["found"][0]["step_time_s"] > answers[1]["found"][0]["step_time_s"]);
+  const CommandOutcome wrong = lockstep({"search", file, "--dtype", "int4"});
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err, ContainsSubstring("bfloat16"));
+}
+
 TEST_CASE("the objective energy takes the cluster whose devices draw least for a step", "[cli]") {
   const TemporaryFolder folder;
   const std::string file = tiny(folder, "gpt2-tiny", 16, 2);
