@@ -65,6 +65,8 @@ class Ranges {
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
   BufferId root(BufferId buffer) const { return places_[buffer].root; }
+  /// Where it begins in its root, in bytes.
+  std::int64_t offset(BufferId buffer) const { return places_[buffer].offset; }
   bool is_piece(BufferId buffer) const { return places_[buffer].piece; }
 
  private:

@@ -96,13 +96,15 @@ std::set<BufferId> balanced_in(const Program& program, const Role& role) {
 
 }  // namespace
 
-Values::Values(const Program& program, const std::deque<Ranges>& ranges, Faults& faults)
+Values::Values(const Program& program, const std::deque<Ranges>& ranges, Follow follow,
+               Faults& faults)
     : program_(program),
       ranges_(ranges),
       faults_(faults),
       axes_(spread_axes(program)),
       apart_(program.replica_dim()),
-      summaries_(program, patterns_) {
+      summaries_(program, patterns_),
+      follow_(follow) {
   read_names();
   for (const Role& role : program.roles) {
     const std::set<BufferId> balanced = balanced_in(program, role);
@@ -388,6 +390,10 @@ void Values::place_units(RoleRun& run) {
 bool Values::step(RoleRun& run) {
   const OpId id = run.next;
   const Op& op = run.role.op(id);
+  if (repeats_) {
+    const OpId original = repeats_->original(id_of(run), id);
+    if (original.valid()) return repeat(run, id, original);
+  }
   if (op.phase == Phase::S && !run.synchronizing) {
     // Most steps end here, so what every step must leave is there.
     run.synchronizing = true;
@@ -403,6 +409,34 @@ bool Values::step(RoleRun& run) {
   }
   if (is_collective(op.kind)) return collective(run, id);
   return is_p2p(op.kind) ? send(run, id) : host_copy(run, id);
+}
+
+/// Does what others can tell of an op that repeats `original`, which has been followed: it waits for
+/// the messages that it needs, sends and receives, and puts the loss in its own place.
+bool Values::repeat(RoleRun& run, OpId id, OpId original) {
+  const Op& op = run.role.op(id);
+  const auto before = [](const auto& done, OpId other) { return done.op < other; };
+  const auto& awaited = run.awaited;
+  for (auto message = std::lower_bound(awaited.begin(), awaited.end(), original, before);
+       message != awaited.end() && message->op == original; ++message) {
+    const OpId own = repeats_->counterpart(id_of(run), message->receive, op.microbatch);
+    const Receipt& receipt = receipts_[run.receipts.at(own)];
+    if (messages_[receipt.channel].next() <= receipt.index) return false;
+  }
+  if (op.kind == OpKind::Recv) receive(run, id);
+  // Nobody asks what is in the message, because a repetition receives it, too.
+  if (op.kind == OpKind::Send) messages_[channel_of(run, op)].emplace_back();
+  const auto& losses = run.losses;
+  for (auto done = std::lower_bound(losses.begin(), losses.end(), original, before);
+       done != losses.end() && done->op == original; ++done) {
+    Touch touch = run.ranges.touch(op, to_size(done->argument));
+    touch.end = touch.begin + done->end;
+    touch.begin += done->begin;
+    Content loss = done->loss;
+    if (loss.meaning.what == Means::Loss) loss.meaning.terms = loss_of(op.microbatch);
+    put(run, touch, loss);
+  }
+  return true;
 }
 
 void Values::run_roles() {
@@ -442,8 +476,12 @@ void Values::finish() {
     Terms& of = of_update[{use.unit, use.microbatch / per_update}];
     of = of + term;
     of_step[use.unit] = of_step[use.unit] + term;
-    if (!seen[use.microbatch]) losses = losses + Terms::of(mb);
     seen[use.microbatch] = true;
+  }
+  const Microbatch all = repeats_ ? repeats_->microbatches() : count;
+  for (Microbatch mb = 0; mb < all; ++mb) {
+    const Microbatch followed = repeats_ ? repeats_->original(mb) : mb;
+    if (followed < count && seen[followed]) losses = losses + loss_of(mb);
   }
   for (const Claim& claim : claims_) {
     const Meaning& sum = claim.sum;
@@ -476,7 +514,8 @@ void Values::finish(RoleRun& run) {
     if (kind < 0 || run.own_layers[l]) continue;
     const auto wanted = [&](Phase phase) { return segment_counts_[kind][phase]; };
     for (Microbatch mb = 0; mb < run.microbatches; ++mb) {
-      const auto& done = run.segments[run.cell(l, mb)];
+      const Microbatch followed = repeats_ ? repeats_->original(mb) : mb;
+      const auto& done = run.segments[run.cell(l, followed)];
       const auto ended = [&](Phase phase) {
         return wanted(phase) > 0 && done[phase] == wanted(phase);
       };
@@ -578,12 +617,15 @@ void Values::check() {
     read_layers(run);
     place_units(run);
   }
+  if (follow_ == Follow::WithoutRepeats) repeats_.emplace(program_, ranges_, functions_);
   run_roles();
   if (!failed_) finish();
 }
 
 void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults) {
-  Values(program, ranges, faults).check();
+  Faults found;
+  Values(program, ranges, Values::Follow::WithoutRepeats, found).check();
+  if (!found.none()) Values(program, ranges, Values::Follow::All, faults).check();
 }
 
 }  // namespace lockstep::verification
