@@ -8,8 +8,7 @@ namespace lockstep {
 
 FreeList::Ranges::Place FreeList::find_fit(Range range) const {
   return by_bytes_.find([range](const Range& r) {
-    const bool alike = r.bytes == range.bytes;
-    return ((r.bytes < range.bytes) | (alike & (r.offset < range.offset))) != 0;  // no branch
+    return r.bytes < range.bytes || (r.bytes == range.bytes && r.offset < range.offset);
   });
 }
 

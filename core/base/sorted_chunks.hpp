@@ -35,9 +35,15 @@ class SortedChunks {
   template <class Before>
   Place find(Before&& before) const {
     if (chunks_.empty()) return {};
-    const auto ends_before = [&](const std::vector<T>& those) { return before(those.back()); };
-    const std::size_t chunk = count_of(chunks_.data(), chunks_.size() - 1, ends_before);
-    return {chunk, count_of(chunks_[chunk].data(), chunks_[chunk].size(), before)};
+    std::size_t chunk = 0;
+    if (chunks_.size() > 1) {
+      const auto ends_before = [&](const std::vector<T>& those) { return before(those.back()); };
+      const auto at = std::partition_point(chunks_.begin(), chunks_.end() - 1, ends_before);
+      chunk = static_cast<std::size_t>(at - chunks_.begin());
+    }
+    const std::vector<T>& elements = chunks_[chunk];
+    const auto at = std::partition_point(elements.begin(), elements.end(), before);
+    return {chunk, static_cast<std::size_t>(at - elements.begin())};
   }
 
   /// Inserts an element before the place. Returns where it is now.
@@ -73,20 +79,6 @@ class SortedChunks {
 
  private:
   static constexpr std::size_t kMost = 64;  // elements of a chunk
-
-  /// How many of `n` elements come before. What a step finds changes where the next one looks, but
-  /// takes no branch, of which the processor would guess half wrongly.
-  template <class Element, class Before>
-  static std::size_t count_of(const Element* elements, std::size_t n, Before&& before) {
-    const Element* first = elements;
-    while (n > 1) {
-      const std::size_t half = n / 2;
-      first += -static_cast<std::size_t>(before(first[half - 1])) & half;
-      n -= half;
-    }
-    const std::size_t passed = static_cast<std::size_t>(first - elements);
-    return passed + static_cast<std::size_t>(n == 1 && before(*first));
-  }
 
   void split(std::size_t chunk) {
     std::vector<T>& full = chunks_[chunk];

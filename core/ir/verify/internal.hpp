@@ -83,6 +83,8 @@ class Ranges {
   IndexVector<GroupId, std::vector<int>> positions_;
 };
 
+class Repeats;  // microbatches that do what others do
+
 /// Calls check(role, faults) for every role, side by side where the roles are long: an op takes it
 /// about `things_per_op` things of threads_for(). What a role's check says may depend on faults
 /// before it. So if any finds one, all are called again, in order, and these are what is added.
@@ -112,13 +114,15 @@ void check_deadlock(const Program& program, const Folding& folding, const Traffi
                     Faults& faults);
 /// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
 /// race, and that bytes of the arena are used again only after their last users have ended.
-void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults);
+void check_memory(const Program& program, RoleId role, const Ranges& ranges, const Repeats& repeats,
+                  Faults& faults);
 /// Checks that every unit with optimizer state is updated with a gradient that was computed.
-void check_gradients(const Program& program, const Role& role, const Ranges& ranges,
-                     Faults& faults);
+void check_gradients(const Program& program, RoleId role, const Ranges& ranges,
+                     const Repeats& repeats, Faults& faults);
 
 /// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
 /// `ranges` are those of the roles, in their order.
-void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults);
+void check_meaning(const Program& program, const std::deque<Ranges>& ranges, const Repeats& repeats,
+                   Faults& faults);
 
 }  // namespace lockstep::verification

@@ -226,8 +226,8 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
     const auto layer = static_cast<std::uint64_t>(static_cast<std::uint16_t>(op.layer));
     Meaning made;
     made.own = function.own;
-    made.terms = formal.what == FormalRole::Loss ? loss_of(op.microbatch)
-                                                 : Terms::of(layer << 32 | bits);
+    made.terms =
+        formal.what == FormalRole::Loss ? loss_of(op.microbatch) : Terms::of(layer << 32 | bits);
     if (formal.what == FormalRole::Loss) {
       made.what = Means::Loss;
       run.loss = id;

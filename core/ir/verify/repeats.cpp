@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/ir/verify/meaning.hpp"
+
 namespace lockstep::verification {
 namespace {
 
@@ -22,22 +24,24 @@ bool alike(const Buffer& a, const Buffer& b) {
 
 }  // namespace
 
-Repeats::Repeats(const Program& program, const std::deque<Ranges>& ranges,
-                 const IndexVector<FunctionId, FunctionRole>& functions)
+Repeats::Repeats(const Program& program, const std::deque<Ranges>& ranges)
     : program_(program), ranges_(ranges) {
   for (const Role& role : program.roles) {
     for (const Op& op : role.ops) count_ = std::max(count_, op.microbatch + 1);
   }
   for (const Microbatch mb : Indices<Microbatch>(to_size(count_))) originals_.push_back(mb);
-  roles_.resize(program.roles.size());
-  for (const RoleId r : program.roles.ids()) sort_ops(program.roles[r], roles_[r]);
   excluded_.assign(to_size(count_), false);
-  for (const RoleId r : program.roles.ids()) exclude(r);
+  roles_.resize(program.roles.size());
+  for (const RoleId r : program.roles.ids()) {
+    sort_ops(program.roles[r], roles_[r]);
+    owners_.push_back(owners(r));
+  }
   // Where updates come between microbatches, terms are counted by update.
   if (count_ < 3 || program.updates_per_step > 1) return;
-  read_functions(functions);
+  read_functions();
   for (const RoleId r : program.roles.ids()) {
-    comparisons_.push_back(compare(program.roles[r], ranges[to_size(r)], roles_[r]));
+    exclude(r);
+    comparisons_.push_back(begin_comparison(r));
   }
   Microbatch last = 0;  // that repeats none
   for (Microbatch mb = 1; mb < count_; ++mb) {
@@ -49,28 +53,31 @@ Repeats::Repeats(const Program& program, const std::deque<Ranges>& ranges,
       last = mb;
     }
   }
-  comparisons_.clear();
+  comparisons_ = {};
 }
 
-void Repeats::read_functions(const IndexVector<FunctionId, FunctionRole>& functions) {
-  for (const FunctionId id : program_.functions.ids()) {
-    const Function& function = program_.functions[id];
+std::vector<OpId> Repeats::ops(RoleId role, Microbatch mb) const {
+  const ByMicrobatch& ops = roles_[role];
+  return {ops.ops.begin() + ops.begin[mb], ops.ops.begin() + ops.begin[mb + 1]};
+}
+
+void Repeats::read_functions() {
+  for (const Function& function : program_.functions) {
+    const IndexVector<int, FormalRole::What> what = what_formals_are(function);
     std::vector<Does>& all = functions_.emplace_back();
-    for (std::size_t f = 0; f < function.formals.size(); ++f) {
-      const FormalRole& formal = functions[id].formals[f];
+    for (const int f : what.ids()) {
       bool only_adds = true, never_adds = true;
       for (const Kernel& kernel : function.kernels) {
         for (std::size_t i = 0; i < kernel.out.size(); ++i) {
-          if (!kernel.out[i].present() || to_size(kernel.out[i].formal) != f) continue;
+          if (!kernel.out[i].present() || kernel.out[i].formal != f) continue;
           (output_is_read(kernel, i) ? never_adds : only_adds) = false;
         }
       }
-      const bool gradient = formal.what == FormalRole::Gradient && !functions[id].own;
-      const bool loss = formal.what == FormalRole::Loss && !functions[id].own;
-      all.push_back(function.formals[f].access == Access::Read ? Does::Read
-                    : gradient && only_adds                    ? Does::Add
-                    : loss && never_adds                       ? Does::PutLoss
-                                                               : Does::Write);
+      const bool own = function.emitted == 0;  // the user's may take any terms
+      all.push_back(function.formals[f].access == Access::Read             ? Does::Read
+                    : what[f] == FormalRole::Gradient && only_adds && !own ? Does::Add
+                    : what[f] == FormalRole::Loss && never_adds && !own    ? Does::PutLoss
+                                                                           : Does::Write);
     }
   }
 }
@@ -84,6 +91,7 @@ void Repeats::sort_ops(const Role& role, ByMicrobatch& ops) {
   ops.microbatch.resize(role.ops.size());
   ops.place.resize(role.ops.size());
   ops.begin.assign(to_size(count_) + 1, 0);
+  ops.all_wait.assign(role.ops.size(), ~0u);
   for (const OpId id : role.ops.ids()) {
     const Microbatch mb = ops.microbatch[id] = microbatch_of(role.op(id));
     if (mb >= 0) ops.place[id] = ops.begin[mb + 1]++;
@@ -121,21 +129,27 @@ void Repeats::exclude(RoleId id) {
   }
 }
 
-Repeats::Comparison Repeats::compare(const Role& role, const Ranges& ranges,
-                                     const ByMicrobatch& ops) const {
-  Comparison result;
-  auto& owner = result.owner;
-  owner.assign(role.buffers.size(), kUnused);
-  for (const BufferId id : role.buffers.ids()) {
-    if (role.buffer(id).persistent()) owner[id] = kShared;
+IndexVector<BufferId, Microbatch> Repeats::owners(RoleId id) const {
+  const Role& role = program_.roles[id];
+  const Ranges& ranges = ranges_[to_size(id)];
+  IndexVector<BufferId, Microbatch> owner(role.buffers.size(), kUnused);
+  for (const BufferId buffer : role.buffers.ids()) {
+    if (role.buffer(buffer).persistent()) owner[buffer] = kShared;
   }
-  for (const OpId id : role.ops.ids()) {
-    const Microbatch mb = ops.microbatch[id];
-    for (const BufferId argument : role.args_of(role.op(id))) {
+  for (const OpId op : role.ops.ids()) {
+    const Microbatch mb = microbatch(id, op);
+    for (const BufferId argument : role.args_of(role.op(op))) {
       Microbatch& of = owner[ranges.root(argument)];
       of = of == kUnused || of == mb ? mb : kShared;
     }
   }
+  return owner;
+}
+
+Repeats::Comparison Repeats::begin_comparison(RoleId id) const {
+  const Role& role = program_.roles[id];
+  const Ranges& ranges = ranges_[to_size(id)];
+  Comparison result;
   struct Age {
     std::uint32_t writes = 0, adds = 0;
   };
@@ -145,7 +159,7 @@ Repeats::Comparison Repeats::compare(const Role& role, const Ranges& ranges,
     const auto args = role.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
       const BufferId root = ranges.root(args[a]);
-      if (owner[root] != kShared) continue;
+      if (owners_[id][root] != kShared) continue;
       Age& age = ages[root];
       const Does what = does(op, a);
       std::uint32_t& found = result.age[op.args_begin + a];
@@ -175,6 +189,7 @@ bool Repeats::repeats(RoleId id, Microbatch original, Microbatch mb) {
                       a.stage == b.stage && a.root == b.root && a.rows == b.rows &&
                       a.row_bytes == b.row_bytes && a.args_count == b.args_count;
     if (!same || !same_arguments(id, a, b)) return false;
+    keep_common_waits(id, at_a, at_b);
   }
   return true;
 }
@@ -183,6 +198,7 @@ bool Repeats::repeats(RoleId id, Microbatch original, Microbatch mb) {
 bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
   const Role& role = program_.roles[id];
   const Ranges& ranges = ranges_[to_size(id)];
+  const IndexVector<BufferId, Microbatch>& owner = owners_[id];
   Comparison& known = comparisons_[id];
   for (std::size_t n = 0; n < a.args_count; ++n) {
     const BufferId of_a = role.args_of(a)[n], of_b = role.args_of(b)[n];
@@ -191,27 +207,44 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
                          role.buffer(root_a).kind != role.buffer(root_b).kind)) {
       return false;
     }
-    if (known.owner[root_a] == kShared) {
+    if (owner[root_a] == kShared) {
       if (root_a != root_b) return false;
       if (a.kind == OpKind::Call && does(a, n) == Does::PutLoss) continue;
       if (of_a != of_b || known.age[a.args_begin + n] != known.age[b.args_begin + n]) return false;
       continue;
     }
-    if (known.owner[root_a] != a.microbatch || known.owner[root_b] != b.microbatch ||
+    if (owner[root_a] != a.microbatch || owner[root_b] != b.microbatch ||
         ranges.offset(of_a) != ranges.offset(of_b)) {
       return false;
     }
-    auto& [image, of] = known.image[root_a];
-    if (of != b.microbatch) {
+    BufferId& image = known.image[root_a];
+    if (image.valid() && owner[image] == b.microbatch) {
+      if (image != root_b) return false;
+    } else {
       if (known.stands_for[root_b].valid()) return false;
-      of = b.microbatch;
       image = root_b;
       known.stands_for[root_b] = root_a;
-    } else if (image != root_b) {
-      return false;
     }
   }
   return true;
+}
+
+/// Keeps of the ops for which `a` waits those whose places are also waited for by `b`, which stands
+/// at the place of `a` in its microbatch.
+void Repeats::keep_common_waits(RoleId id, OpId a, OpId b) {
+  const Role& role = program_.roles[id];
+  ByMicrobatch& ops = roles_[id];
+  const auto of_a = role.after_of(role.op(a)), of_b = role.after_of(role.op(b));
+  std::uint32_t common = 0;
+  for (std::size_t n = 0; n < std::min<std::size_t>(of_a.size(), 32); ++n) {
+    if (ops.microbatch[of_a[n]] != ops.microbatch[a]) continue;
+    for (const OpId other : of_b) {
+      const bool same =
+          ops.microbatch[other] == ops.microbatch[b] && ops.place[other] == ops.place[of_a[n]];
+      if (same) common |= 1u << n;
+    }
+  }
+  ops.all_wait[a] &= common;
 }
 
 }  // namespace lockstep::verification

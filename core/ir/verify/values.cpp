@@ -96,7 +96,7 @@ std::set<BufferId> balanced_in(const Program& program, const Role& role) {
 
 }  // namespace
 
-Values::Values(const Program& program, const std::deque<Ranges>& ranges, Follow follow,
+Values::Values(const Program& program, const std::deque<Ranges>& ranges, const Repeats* repeats,
                Faults& faults)
     : program_(program),
       ranges_(ranges),
@@ -104,7 +104,7 @@ Values::Values(const Program& program, const std::deque<Ranges>& ranges, Follow 
       axes_(spread_axes(program)),
       apart_(program.replica_dim()),
       summaries_(program, patterns_),
-      follow_(follow) {
+      repeats_(repeats) {
   read_names();
   for (const Role& role : program.roles) {
     const std::set<BufferId> balanced = balanced_in(program, role);
@@ -143,6 +143,45 @@ void Values::read_names() {
   }
 }
 
+namespace {
+
+/// The host's data that a formal of this name is for.
+std::optional<HostData> data_of(std::string_view formal) {
+  for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
+    if (formal == to_string(static_cast<HostData>(d))) return static_cast<HostData>(d);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
+  IndexVector<int, FormalRole::What> all;
+  for (std::size_t f = 0; f < function.formals.size(); ++f) {
+    const std::string& formal = function.formals[f].name;
+    const auto is_unit = [&](std::string_view prefix) {
+      return formal.starts_with(prefix) &&
+             (formal.size() == prefix.size() || formal[prefix.size()] == '_');
+    };
+    bool only_output = function.formals[f].access != Access::Read, loss = false;
+    for (const Kernel& k : function.kernels) {
+      for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
+      const bool entropy =
+          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
+      loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
+    }
+    all.push_back(is_unit("gw") && only_output            ? FormalRole::Gradient
+                  : is_unit("w")                          ? FormalRole::Weights
+                  : loss && only_output                   ? FormalRole::Loss
+                  : formal == "statistics" && only_output ? FormalRole::Statistics
+                  : formal == "x"                         ? FormalRole::X
+                  : formal == "dy"                        ? FormalRole::Dy
+                  : data_of(formal)                       ? FormalRole::Data
+                                                          : FormalRole::Tensor);
+  }
+  return all;
+}
+
 /// Finds out from its name what a function stands for. The model library names functions
 /// "<layer>.<letter>", then ".<segment>" and "+<what it adds to>" where there are such.
 FunctionRole Values::role_of(const Function& function) {
@@ -166,40 +205,15 @@ FunctionRole Values::role_of(const Function& function) {
       role.kind = name(text.substr(0, dot));
     }
   }
-  for (std::size_t f = 0; f < function.formals.size(); ++f) {
+  const IndexVector<int, FormalRole::What> what = what_formals_are(function);
+  for (const int f : what.ids()) {
     const std::string& formal = function.formals[f].name;
     FormalRole& r = role.formals.emplace_back();
+    r.what = what[f];
     r.name = name(formal);
-    const auto is_unit = [&](std::string_view prefix) {
-      return formal.starts_with(prefix) &&
-             (formal.size() == prefix.size() || formal[prefix.size()] == '_');
-    };
-    bool only_output = function.formals[f].access != Access::Read, loss = false;
-    for (const Kernel& k : function.kernels) {
-      for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
-      const bool entropy =
-          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
-      loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
-    }
-    if (is_unit("gw") && only_output) {
-      r.what = FormalRole::Gradient;
-      r.suffix = name(formal.substr(2));
-    } else if (is_unit("w")) {
-      r.what = FormalRole::Weights;
-      r.suffix = name(formal.substr(1));
-    } else if (loss && only_output) {
-      r.what = FormalRole::Loss;
-    } else if (formal == "statistics" && only_output) {
-      r.what = FormalRole::Statistics;
-    } else if (formal == "x" || formal == "dy") {
-      r.what = formal == "x" ? FormalRole::X : FormalRole::Dy;
-    } else {
-      for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
-        if (formal != to_string(static_cast<HostData>(d))) continue;
-        r.what = FormalRole::Data;
-        r.data = static_cast<HostData>(d);
-      }
-    }
+    if (r.what == FormalRole::Gradient) r.suffix = name(formal.substr(2));
+    if (r.what == FormalRole::Weights) r.suffix = name(formal.substr(1));
+    if (r.what == FormalRole::Data) r.data = *data_of(formal);
   }
   return role;
 }
@@ -390,7 +404,7 @@ void Values::place_units(RoleRun& run) {
 bool Values::step(RoleRun& run) {
   const OpId id = run.next;
   const Op& op = run.role.op(id);
-  if (repeats_) {
+  if (repeats_ != nullptr) {
     const OpId original = repeats_->original(id_of(run), id);
     if (original.valid()) return repeat(run, id, original);
   }
@@ -411,8 +425,8 @@ bool Values::step(RoleRun& run) {
   return is_p2p(op.kind) ? send(run, id) : host_copy(run, id);
 }
 
-/// Does what others can tell of an op that repeats `original`, which has been followed: it waits for
-/// the messages that it needs, sends and receives, and puts the loss in its own place.
+/// Does what others can tell of an op that repeats `original`, which has been followed: it waits
+/// for the messages that it needs, sends and receives, and puts the loss in its own place.
 bool Values::repeat(RoleRun& run, OpId id, OpId original) {
   const Op& op = run.role.op(id);
   const auto before = [](const auto& done, OpId other) { return done.op < other; };
@@ -478,9 +492,9 @@ void Values::finish() {
     of_step[use.unit] = of_step[use.unit] + term;
     seen[use.microbatch] = true;
   }
-  const Microbatch all = repeats_ ? repeats_->microbatches() : count;
+  const Microbatch all = repeats_ != nullptr ? repeats_->microbatches() : count;
   for (Microbatch mb = 0; mb < all; ++mb) {
-    const Microbatch followed = repeats_ ? repeats_->original(mb) : mb;
+    const Microbatch followed = repeats_ != nullptr ? repeats_->original(mb) : mb;
     if (followed < count && seen[followed]) losses = losses + loss_of(mb);
   }
   for (const Claim& claim : claims_) {
@@ -514,7 +528,7 @@ void Values::finish(RoleRun& run) {
     if (kind < 0 || run.own_layers[l]) continue;
     const auto wanted = [&](Phase phase) { return segment_counts_[kind][phase]; };
     for (Microbatch mb = 0; mb < run.microbatches; ++mb) {
-      const Microbatch followed = repeats_ ? repeats_->original(mb) : mb;
+      const Microbatch followed = repeats_ != nullptr ? repeats_->original(mb) : mb;
       const auto& done = run.segments[run.cell(l, followed)];
       const auto ended = [&](Phase phase) {
         return wanted(phase) > 0 && done[phase] == wanted(phase);
@@ -617,15 +631,15 @@ void Values::check() {
     read_layers(run);
     place_units(run);
   }
-  if (follow_ == Follow::WithoutRepeats) repeats_.emplace(program_, ranges_, functions_);
   run_roles();
   if (!failed_) finish();
 }
 
-void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults) {
+void check_meaning(const Program& program, const std::deque<Ranges>& ranges, const Repeats& repeats,
+                   Faults& faults) {
   Faults found;
-  Values(program, ranges, Values::Follow::WithoutRepeats, found).check();
-  if (!found.none()) Values(program, ranges, Values::Follow::All, faults).check();
+  Values(program, ranges, &repeats, found).check();
+  if (!found.none()) Values(program, ranges, nullptr, faults).check();
 }
 
 }  // namespace lockstep::verification

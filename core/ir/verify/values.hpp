@@ -21,11 +21,11 @@ namespace lockstep::verification {
 
 class Values {
  public:
-  /// Which ops are followed. What repeats another microbatch is sound if that is, but the fault
-  /// that is found first may be another one than that of all ops.
-  enum class Follow { All, WithoutRepeats };
-  /// `ranges` are those of the roles.
-  Values(const Program& program, const std::deque<Ranges>& ranges, Follow follow, Faults& faults);
+  /// `ranges` are those of the roles. Microbatches that repeat others are left out, if `repeats` is
+  /// not null. They are sound if those are, but the fault that is found first may be another one
+  /// than that of all ops.
+  Values(const Program& program, const std::deque<Ranges>& ranges, const Repeats* repeats,
+         Faults& faults);
   void check();
 
  private:
@@ -151,8 +151,7 @@ class Values {
   const int apart_;  // the axis of replicas that train apart; -1: none
   Patterns patterns_;
   Summaries summaries_;
-  std::optional<Repeats> repeats_;  // those that are left out
-  const Follow follow_;
+  const Repeats* const repeats_;  // those that are left out
   std::vector<RoleRun> runs_;
   IndexVector<std::int32_t, std::string> names_;
   IndexVector<UnitNumber, std::string> unit_names_;

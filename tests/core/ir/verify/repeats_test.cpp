@@ -83,12 +83,13 @@ TEST_CASE("microbatches between the first, which begins sums, and the last repea
 
 TEST_CASE("a microbatch that finds a gradient reduced repeats none before the reduction",
           "[core][ir]") {
-  Scenario s = test::tiny_scenario(Architecture::Llama,
-                                   {.replicate = 2, .accumulation = kMicrobatches});
+  Scenario s =
+      test::tiny_scenario(Architecture::Llama, {.replicate = 2, .accumulation = kMicrobatches});
   Program p = test::lowered(s);
   Role& role = p.roles[0];
   const auto reduces = [&](const Op& op) {
-    return op.kind == OpKind::AllReduce && role.buffer(role.args_of(op)[0]).kind == BufferKind::Grad;
+    return op.kind == OpKind::AllReduce &&
+           role.buffer(role.args_of(op)[0]).kind == BufferKind::Grad;
   };
   const auto reduction = std::find_if(role.ops.begin(), role.ops.end(), reduces);
   REQUIRE(reduction != role.ops.end());
