@@ -110,6 +110,18 @@ TEST_CASE("a missing sum is found and named in whichever microbatch it is", "[co
   }
 }
 
+TEST_CASE("a race of one microbatch on its own buffer is found and named", "[core][ir]") {
+  for (Microbatch mb = 0; mb < kMicrobatches; ++mb) {
+    Program p = accumulation();
+    Role& role = p.roles[0];
+    Op& op = role.ops[find(p, mb, call_of(p, "block.F.1"))];
+    REQUIRE(op.after_count == 1);  // the sum that it reads, of another stream
+    op.after_count = 0;
+    CHECK_THAT(first_fault(p), ContainsSubstring("block.F.1 s0 mb" + std::to_string(mb) + " ") &&
+                                   ContainsSubstring("a race"));
+  }
+}
+
 TEST_CASE("a microbatch that reads another one's tensor is found", "[core][ir]") {
   for (Microbatch mb = 0; mb < kMicrobatches; ++mb) {
     // Both keep their own in the meantime, so that lifetimes and races find nothing.
