@@ -168,6 +168,7 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   std::vector<MemorySample> samples;
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
+  events.reserve(2 * role.buffers.size());
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(id);
     if (buffer.parent.valid() || buffer.tier != Tier::Device || buffer.bytes.v == 0) continue;
@@ -191,6 +192,11 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   // There is one sample per time, because what is freed and what is allocated at one time was never
   // live together.
   SimTime time = step_begin;
+  std::size_t times = 1;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events[i].time > (i == 0 ? step_begin : events[i - 1].time)) ++times;
+  }
+  samples.reserve(times);
   const auto sample = [&] {
     samples.push_back({begin->rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
   };
@@ -292,6 +298,9 @@ void add_memory_samples(Trace& trace, const Program& program) {
     samples[i] = rank_samples(program.role_of(ranks[i]->rank), *uses[to_size(role)], step_begin,
                               ranks[i], ranks[i + 1]);
   });
+  std::size_t count = 0;
+  for (const std::vector<MemorySample>& of_rank : samples) count += of_rank.size();
+  trace.memory.reserve(count);
   for (std::vector<MemorySample>& of_rank : samples) {
     std::move(of_rank.begin(), of_rank.end(), std::back_inserter(trace.memory));
   }

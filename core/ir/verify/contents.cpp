@@ -15,6 +15,7 @@ bool Values::receive(RoleRun& run, const Touch& touch) {
     const auto& sent = messages_[receipt.channel];
     if (sent.next() <= receipt.index) return false;
     put(run, receipt.into, sent[receipt.index]);
+    run.awaited.push_back({run.next, receipt.op});
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include "core/base/interval_map.hpp"
 #include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/repeats.hpp"
 
 namespace lockstep::verification {
 namespace {
@@ -19,15 +20,18 @@ bool updates_weights(const Kernel& kernel) {
 /// memory, and counts when that is written back.
 class Gradients {
  public:
-  Gradients(const Program& program, const Role& role, const Ranges& ranges, Faults& faults)
+  Gradients(const Program& program, RoleId id, const Ranges& ranges, const Repeats& repeats,
+            Faults& faults)
       : program_(program),
-        role_(role),
+        role_(program.roles[id]),
+        role_id_(id),
+        repeats_(repeats),
         faults_(faults),
         ranges_(ranges),
-        updates_(role.units.size()),
-        updater_(role.units.size()),
-        writer_(role.units.size()),
-        gatherer_(role.units.size()) {}
+        updates_(role_.units.size()),
+        updater_(role_.units.size()),
+        writer_(role_.units.size()),
+        gatherer_(role_.units.size()) {}
 
   void check() {
     for (const int u : role_.units.ids()) {
@@ -41,7 +45,7 @@ class Gradients {
     find_wanted();
     for (const OpId id : role_.ops.ids()) {
       const Op& op = role_.op(id);
-      if (!matters(op)) continue;
+      if (repeats_.original(role_id_, id).valid() || !matters(op)) continue;
       if (op.kind == OpKind::Call) {
         compute(op);
         update(op, id);
@@ -274,6 +278,8 @@ class Gradients {
 
   const Program& program_;
   const Role& role_;
+  const RoleId role_id_;
+  const Repeats& repeats_;  // whose ops compute what others have computed
   Faults& faults_;
   const Ranges& ranges_;
   std::map<BufferId, std::vector<int>> by_root_;  // units by root of what is updated
@@ -296,9 +302,9 @@ class Gradients {
 
 }  // namespace
 
-void check_gradients(const Program& program, const Role& role, const Ranges& ranges,
-                     Faults& faults) {
-  Gradients(program, role, ranges, faults).check();
+void check_gradients(const Program& program, RoleId role, const Ranges& ranges,
+                     const Repeats& repeats, Faults& faults) {
+  Gradients(program, role, ranges, repeats, faults).check();
 }
 
 }  // namespace lockstep::verification

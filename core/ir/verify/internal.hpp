@@ -65,6 +65,8 @@ class Ranges {
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
   BufferId root(BufferId buffer) const { return places_[buffer].root; }
+  /// Where it begins in its root, in bytes.
+  std::int64_t offset(BufferId buffer) const { return places_[buffer].offset; }
   bool is_piece(BufferId buffer) const { return places_[buffer].piece; }
 
  private:
@@ -80,6 +82,8 @@ class Ranges {
   /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };
+
+class Repeats;  // microbatches that do what others do
 
 /// Calls check(role, faults) for every role, side by side where the roles are long: an op takes it
 /// about `things_per_op` things of threads_for(). What a role's check says may depend on faults
@@ -110,13 +114,15 @@ void check_deadlock(const Program& program, const Folding& folding, const Traffi
                     Faults& faults);
 /// Checks that reads follow writes, that buffers are used within their lifetimes, that no two ops
 /// race, and that bytes of the arena are used again only after their last users have ended.
-void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults);
+void check_memory(const Program& program, RoleId role, const Ranges& ranges, const Repeats& repeats,
+                  Faults& faults);
 /// Checks that every unit with optimizer state is updated with a gradient that was computed.
-void check_gradients(const Program& program, const Role& role, const Ranges& ranges,
-                     Faults& faults);
+void check_gradients(const Program& program, RoleId role, const Ranges& ranges,
+                     const Repeats& repeats, Faults& faults);
 
 /// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
 /// `ranges` are those of the roles, in their order.
-void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults);
+void check_meaning(const Program& program, const std::deque<Ranges>& ranges, const Repeats& repeats,
+                   Faults& faults);
 
 }  // namespace lockstep::verification

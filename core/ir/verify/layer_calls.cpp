@@ -226,7 +226,8 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
     const auto layer = static_cast<std::uint64_t>(static_cast<std::uint16_t>(op.layer));
     Meaning made;
     made.own = function.own;
-    made.terms = Terms::of(formal.what == FormalRole::Loss ? bits : layer << 32 | bits);
+    made.terms =
+        formal.what == FormalRole::Loss ? loss_of(op.microbatch) : Terms::of(layer << 32 | bits);
     if (formal.what == FormalRole::Loss) {
       made.what = Means::Loss;
       run.loss = id;
@@ -247,7 +248,11 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
     after.clear();
     if (!term.accumulate) {
       if (term.zeros) made = {Means::Zeros, function.own, -1, -1, -1, 0, {}};
-      after.push_back({0, touch.end - touch.begin, {made, term.pattern, -term.begin}});
+      const Content content{made, term.pattern, -term.begin};
+      after.push_back({0, touch.end - touch.begin, content});
+      if (formal.what == FormalRole::Loss) {
+        run.losses.push_back({id, term.formal, term.begin, term.end, content});
+      }
     } else {
       if (!holds(run, touch, before)) return false;
       for (Held part : before) {

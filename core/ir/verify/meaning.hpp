@@ -121,6 +121,9 @@ struct FormalRole {
   bool adds() const { return what == Gradient || what == Statistics || what == Loss; }
 };
 
+/// What the formals of a function are, by their names and its kernels.
+IndexVector<int, FormalRole::What> what_formals_are(const Function& function);
+
 /// What a function stands for. Its name tells which part of which kind of layer it is.
 struct FunctionRole {
   bool own = false;        // whether it is the user's

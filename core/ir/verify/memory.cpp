@@ -7,6 +7,7 @@
 #include "core/ir/stream_clock.hpp"
 #include "core/ir/users.hpp"
 #include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/repeats.hpp"
 
 namespace lockstep::verification {
 namespace {
@@ -18,17 +19,16 @@ using Clock = StreamClock;
 /// before it on its stream and those in `after`, and no others.
 class HappensBefore {
  public:
-  explicit HappensBefore(const Role& role) : role_(role), saved_(role.ops.size(), -1) {
-    constexpr std::int32_t kWanted = -2;
+  explicit HappensBefore(const Role& role) : role_(role), saved_(role.ops.size(), kUnwanted) {
     std::size_t wanted = 0;
-    for (const Op& op : role.ops) {
-      for (const OpId dependency : role.after_of(op)) {
-        auto& slot = saved_[dependency];
-        if (slot != kWanted) ++wanted;
-        slot = kWanted;
-      }
-    }
+    for (const Op& op : role.ops) wanted += want(op);
     clocks_.reserve(wanted);
+  }
+  /// Of the ops of one microbatch, as if there were no others, and these waited only where all that
+  /// repeat them do.
+  HappensBefore(const Role& role, const Repeats& repeats, RoleId id, const std::vector<OpId>& ops)
+      : role_(role), saved_(role.ops.size(), kUnwanted), repeats_(&repeats), role_id_(id) {
+    for (const OpId op : ops) want(role.op(op));
   }
 
   /// Makes the clock of the next op, which has the op's place on its stream, counted from 1. The op
@@ -37,12 +37,14 @@ class HappensBefore {
     const Op& op = role_.op(id);
     const Stream s = op.stream;
     Clock& clock = tails_[s];
-    for (const OpId dependency : role_.after_of(op)) {
-      clock.merge(clocks_[saved_[dependency]]);
+    const auto after = role_.after_of(op);
+    for (std::size_t n = 0; n < after.size(); ++n) {
+      if (repeats_ != nullptr && !waits(id, n)) continue;
+      clock.merge(clocks_[saved_[after[n]]]);
     }
     const std::int32_t sequence = clock[s] + 1;
     auto& slot = saved_[id];
-    if (slot != -1) {
+    if (slot != kUnwanted) {
       slot = clocks_.next();
       clocks_.push_back(clock);  // before one place of it changes, for which the copy would wait
       clocks_.back()[s] = sequence;
@@ -69,8 +71,31 @@ class HappensBefore {
     return {};
   }
 
+  /// Notes that `op` will ask for the clocks of those in its `after`. Returns how many are new.
+  std::size_t want(const Op& op) {
+    std::size_t fresh = 0;
+    for (const OpId dependency : role_.after_of(op)) {
+      auto& slot = saved_[dependency];
+      if (slot != kUnwanted) continue;
+      ++fresh;
+      slot = kWanted;
+    }
+    return fresh;
+  }
+
+  /// Whether all that repeat an op wait for the one at this place of its `after`.
+  bool waits(OpId op, std::size_t n) const {
+    const OpId other = role_.after_of(role_.op(op))[n];
+    return repeats_->microbatch(role_id_, op) == repeats_->microbatch(role_id_, other) &&
+           repeats_->all_wait(role_id_, op, n);
+  }
+
+  static constexpr std::int32_t kUnwanted = -1, kWanted = -2;
   const Role& role_;
-  IndexVector<OpId, std::int32_t> saved_;  // index into clocks_; -1: no op waits for it
+  /// Index into clocks_; kUnwanted: no op waits for it; kWanted: it has not come yet.
+  IndexVector<OpId, std::int32_t> saved_;
+  const Repeats* repeats_ = nullptr;  // null: all ops
+  RoleId role_id_;
   IndexVector<std::int32_t, Clock> clocks_;
   IndexArray<Stream, Clock, kNumStreams> tails_{};
 };
@@ -86,17 +111,34 @@ struct History {
 
 class Memory {
  public:
-  Memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults)
+  Memory(const Program& program, RoleId id, const Ranges& ranges, const Repeats& repeats,
+         Faults& faults, HappensBefore order)
       : program_(program),
-        role_(role),
+        role_id_(id),
+        role_(program.roles[id]),
         faults_(faults),
         ranges_(ranges),
-        order_(role),
-        life_of_(role.buffers.size(), -1),
-        begins_(temporaries_by(&Buffer::first, role)),
-        finishes_(temporaries_by(&Buffer::last, role)) {}
+        repeats_(repeats),
+        order_(std::move(order)),
+        life_of_(role_.buffers.size(), -1) {}
 
-  void check() {
+  /// Checks that some ops of one microbatch do not race on its own buffers, even if there were no
+  /// other ops for which they wait.
+  void check_alone(const std::vector<OpId>& ops) {
+    for (const OpId id : ops) {
+      const Clock& clock = order_.advance(id);
+      find_touches(id);
+      std::erase_if(touches_, [&](const Touch& t) { return !repeats_.is_own(role_id_, t.root); });
+      find_lives();
+      read_and_write(id, clock);
+    }
+  }
+
+  /// `settled` are the microbatches that do not race on their own buffers, by check_alone().
+  void check(IndexVector<Microbatch, bool> settled) {
+    settled_ = std::move(settled);
+    begins_ = temporaries_by(&Buffer::first, role_);
+    finishes_ = temporaries_by(&Buffer::last, role_);
     place_persistent();
     for (const OpId id : role_.ops.ids()) {
       if (faults_.full()) return;
@@ -196,14 +238,33 @@ class Memory {
   }
 
   void touch_all(OpId id, const Clock& clock) {
-    const Op& op = role_.op(id);
-    ranges_.touch_all(op, touches_);
+    find_touches(id);
+    find_lives();
+    for (std::size_t t = 0; t < touches_.size(); ++t) {
+      if (!life_at(t).persistent()) enter(life_at(t), id, touches_[t], clock);
+    }
+    const Microbatch mb = repeats_.microbatch(role_id_, id);
+    if (mb >= 0 && settled_[mb]) {
+      std::size_t kept = 0;
+      for (std::size_t t = 0; t < touches_.size(); ++t) {
+        if (repeats_.is_own(role_id_, touches_[t].root)) continue;
+        touches_[kept] = touches_[t];
+        lives_at_[kept++] = lives_at_[t];
+      }
+      touches_.resize(kept);
+    }
+    read_and_write(id, clock);
+  }
+
+  void find_touches(OpId id) { ranges_.touch_all(role_.op(id), touches_); }
+  void find_lives() {
     lives_at_.clear();
     for (const Touch& touch : touches_) {
-      Life& life = life_of(touch.root);
+      life_of(touch.root);
       lives_at_.push_back(life_of_[touch.root]);
-      if (!life.persistent()) enter(life, id, touch, clock);
     }
+  }
+  void read_and_write(OpId id, const Clock& clock) {
     for (std::size_t t = 0; t < touches_.size(); ++t) {
       if (touches_[t].access != Access::Write) read(life_at(t), id, touches_[t], clock);
     }
@@ -315,26 +376,53 @@ class Memory {
   };
 
   const Program& program_;
+  const RoleId role_id_;
   const Role& role_;
   Faults& faults_;
   const Ranges& ranges_;
+  const Repeats& repeats_;
   HappensBefore order_;
+  IndexVector<Microbatch, bool> settled_;
   // Of few buffers at a time, so that they stay in a cache.
   IndexVector<std::int32_t, Life> lives_;
   IndexVector<BufferId, std::int32_t> life_of_;  // by root; -1: it does not live
   std::vector<std::int32_t> unused_;             // lives that are over
   IndexArray<Tier, IntervalMap<Tenancy>, kNumTiers> arena_;
   PastUsers past_;
-  const std::vector<BufferId> begins_, finishes_;  // temporary roots by first and by last op
+  std::vector<BufferId> begins_, finishes_;  // temporary roots by first and by last op
   std::size_t next_begin_ = 0, next_end_ = 0;
   std::vector<Touch> touches_;          // of the op at hand
   std::vector<std::int32_t> lives_at_;  // likewise: the lives that they touch
 };
 
+/// The microbatches that do not race on buffers of their own, as is known of those that they
+/// repeat.
+IndexVector<Microbatch, bool> settled(const Program& program, RoleId role, const Ranges& ranges,
+                                      const Repeats& repeats) {
+  IndexVector<Microbatch, bool> sound(repeats.microbatches(), false);
+  IndexVector<Microbatch, bool> asked(repeats.microbatches(), false);
+  for (Microbatch mb = 0; mb < repeats.microbatches(); ++mb) {
+    const Microbatch original = repeats.original(mb);
+    if (original == mb) continue;
+    if (!asked[original]) {
+      asked[original] = true;
+      const std::vector<OpId> ops = repeats.ops(role, original);
+      Faults found;
+      HappensBefore order(program.roles[role], repeats, role, ops);
+      Memory(program, role, ranges, repeats, found, std::move(order)).check_alone(ops);
+      sound[original] = found.none();
+    }
+    sound[mb] = sound[original];
+  }
+  return sound;
+}
+
 }  // namespace
 
-void check_memory(const Program& program, const Role& role, const Ranges& ranges, Faults& faults) {
-  Memory(program, role, ranges, faults).check();
+void check_memory(const Program& program, RoleId role, const Ranges& ranges, const Repeats& repeats,
+                  Faults& faults) {
+  Memory(program, role, ranges, repeats, faults, HappensBefore(program.roles[role]))
+      .check(settled(program, role, ranges, repeats));
 }
 
 }  // namespace lockstep::verification

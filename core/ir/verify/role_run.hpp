@@ -37,6 +37,20 @@ struct RoleRun {
   bool loss_copied = false, norm_copied = false;
   bool synchronizing = false;  // whether an op of phase S has come
 
+  // What an op has done that another may repeat, both in the order of the ops.
+  struct Awaited {  // what `op` found in its arguments came from the sender of `receive`
+    OpId op, receive;
+  };
+  std::vector<Awaited> awaited;
+  struct LossPut {  // bytes [begin, end) of an argument got a loss
+    OpId op;
+    int argument;
+    std::int64_t begin, end;
+    Content loss;
+  };
+  std::vector<LossPut> losses;
+  std::map<OpId, std::int32_t> receipts;  // by receive
+
   /// What a root buffer holds.
   IntervalMap<Content>& held(BufferId root);
   /// Forgets what those buffers held of which the op is the last.

@@ -363,12 +363,21 @@ bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>&
   return true;
 }
 
+Values::Channel Values::channel_of(const RoleRun& run, const Op& message) const {
+  const int pp = program_.mesh.index_of("pp");
+  const Rank peer = program_.mesh.with_coordinate(run.rank, pp, message.peer());
+  const RoleId other = program_.role_of_rank[peer];
+  const bool sends = message.kind == OpKind::Send;
+  return {sends ? id_of(run) : other, sends ? other : id_of(run), direction(message)};
+}
+
+void Values::receive(RoleRun& run, OpId id) {
+  const Op& op = run.role.op(id);
+  receive_later(run, id, channel_of(run, op), run.received[channel_end(op)]++);
+}
+
 bool Values::send(RoleRun& run, OpId id) {
   const Op& op = run.role.op(id);
-  const int pp = program_.mesh.index_of("pp");
-  const Rank peer = program_.mesh.with_coordinate(run.rank, pp, op.peer());
-  const RoleId own = program_.role_of_rank[run.rank];
-  const RoleId other = program_.role_of_rank[peer];
   if (op.kind == OpKind::Send) {
     std::vector<Held> held;
     if (!holds(run, id, 0, held)) return false;
@@ -378,13 +387,13 @@ bool Values::send(RoleRun& run, OpId id) {
         return fault(run, id, "sends " + text(part.content.meaning));
       }
     }
-    messages_[{own, other, direction(op)}].push_back(std::move(held));
+    messages_[channel_of(run, op)].push_back(std::move(held));
     return true;
   }
   if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
     return fault(run, id, "receives into each rank's own piece of a buffer");
   }
-  receive_later(run, id, {other, own, direction(op)}, run.received[channel_end(op)]++);
+  receive(run, id);
   return true;
 }
 
@@ -394,7 +403,8 @@ void Values::receive_later(RoleRun& run, OpId id, const Channel& channel, Sequen
   Content message;
   message.meaning.what = Means::Message;
   message.meaning.id = receipts_.next();
-  receipts_.push_back({channel, index, touch});
+  run.receipts[id] = receipts_.next();
+  receipts_.push_back({channel, index, touch, id});
   put(run, touch, message);
 }
 

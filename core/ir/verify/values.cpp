@@ -96,13 +96,15 @@ std::set<BufferId> balanced_in(const Program& program, const Role& role) {
 
 }  // namespace
 
-Values::Values(const Program& program, const std::deque<Ranges>& ranges, Faults& faults)
+Values::Values(const Program& program, const std::deque<Ranges>& ranges, const Repeats* repeats,
+               Faults& faults)
     : program_(program),
       ranges_(ranges),
       faults_(faults),
       axes_(spread_axes(program)),
       apart_(program.replica_dim()),
-      summaries_(program, patterns_) {
+      summaries_(program, patterns_),
+      repeats_(repeats) {
   read_names();
   for (const Role& role : program.roles) {
     const std::set<BufferId> balanced = balanced_in(program, role);
@@ -141,6 +143,45 @@ void Values::read_names() {
   }
 }
 
+namespace {
+
+/// The host's data that a formal of this name is for.
+std::optional<HostData> data_of(std::string_view formal) {
+  for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
+    if (formal == to_string(static_cast<HostData>(d))) return static_cast<HostData>(d);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
+  IndexVector<int, FormalRole::What> all;
+  for (std::size_t f = 0; f < function.formals.size(); ++f) {
+    const std::string& formal = function.formals[f].name;
+    const auto is_unit = [&](std::string_view prefix) {
+      return formal.starts_with(prefix) &&
+             (formal.size() == prefix.size() || formal[prefix.size()] == '_');
+    };
+    bool only_output = function.formals[f].access != Access::Read, loss = false;
+    for (const Kernel& k : function.kernels) {
+      for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
+      const bool entropy =
+          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
+      loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
+    }
+    all.push_back(is_unit("gw") && only_output            ? FormalRole::Gradient
+                  : is_unit("w")                          ? FormalRole::Weights
+                  : loss && only_output                   ? FormalRole::Loss
+                  : formal == "statistics" && only_output ? FormalRole::Statistics
+                  : formal == "x"                         ? FormalRole::X
+                  : formal == "dy"                        ? FormalRole::Dy
+                  : data_of(formal)                       ? FormalRole::Data
+                                                          : FormalRole::Tensor);
+  }
+  return all;
+}
+
 /// Finds out from its name what a function stands for. The model library names functions
 /// "<layer>.<letter>", then ".<segment>" and "+<what it adds to>" where there are such.
 FunctionRole Values::role_of(const Function& function) {
@@ -164,40 +205,15 @@ FunctionRole Values::role_of(const Function& function) {
       role.kind = name(text.substr(0, dot));
     }
   }
-  for (std::size_t f = 0; f < function.formals.size(); ++f) {
+  const IndexVector<int, FormalRole::What> what = what_formals_are(function);
+  for (const int f : what.ids()) {
     const std::string& formal = function.formals[f].name;
     FormalRole& r = role.formals.emplace_back();
+    r.what = what[f];
     r.name = name(formal);
-    const auto is_unit = [&](std::string_view prefix) {
-      return formal.starts_with(prefix) &&
-             (formal.size() == prefix.size() || formal[prefix.size()] == '_');
-    };
-    bool only_output = function.formals[f].access != Access::Read, loss = false;
-    for (const Kernel& k : function.kernels) {
-      for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
-      const bool entropy =
-          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
-      loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
-    }
-    if (is_unit("gw") && only_output) {
-      r.what = FormalRole::Gradient;
-      r.suffix = name(formal.substr(2));
-    } else if (is_unit("w")) {
-      r.what = FormalRole::Weights;
-      r.suffix = name(formal.substr(1));
-    } else if (loss && only_output) {
-      r.what = FormalRole::Loss;
-    } else if (formal == "statistics" && only_output) {
-      r.what = FormalRole::Statistics;
-    } else if (formal == "x" || formal == "dy") {
-      r.what = formal == "x" ? FormalRole::X : FormalRole::Dy;
-    } else {
-      for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
-        if (formal != to_string(static_cast<HostData>(d))) continue;
-        r.what = FormalRole::Data;
-        r.data = static_cast<HostData>(d);
-      }
-    }
+    if (r.what == FormalRole::Gradient) r.suffix = name(formal.substr(2));
+    if (r.what == FormalRole::Weights) r.suffix = name(formal.substr(1));
+    if (r.what == FormalRole::Data) r.data = *data_of(formal);
   }
   return role;
 }
@@ -388,6 +404,10 @@ void Values::place_units(RoleRun& run) {
 bool Values::step(RoleRun& run) {
   const OpId id = run.next;
   const Op& op = run.role.op(id);
+  if (repeats_ != nullptr) {
+    const OpId original = repeats_->original(id_of(run), id);
+    if (original.valid()) return repeat(run, id, original);
+  }
   if (op.phase == Phase::S && !run.synchronizing) {
     // Most steps end here, so what every step must leave is there.
     run.synchronizing = true;
@@ -403,6 +423,34 @@ bool Values::step(RoleRun& run) {
   }
   if (is_collective(op.kind)) return collective(run, id);
   return is_p2p(op.kind) ? send(run, id) : host_copy(run, id);
+}
+
+/// Does what others can tell of an op that repeats `original`, which has been followed: it waits
+/// for the messages that it needs, sends and receives, and puts the loss in its own place.
+bool Values::repeat(RoleRun& run, OpId id, OpId original) {
+  const Op& op = run.role.op(id);
+  const auto before = [](const auto& done, OpId other) { return done.op < other; };
+  const auto& awaited = run.awaited;
+  for (auto message = std::lower_bound(awaited.begin(), awaited.end(), original, before);
+       message != awaited.end() && message->op == original; ++message) {
+    const OpId own = repeats_->counterpart(id_of(run), message->receive, op.microbatch);
+    const Receipt& receipt = receipts_[run.receipts.at(own)];
+    if (messages_[receipt.channel].next() <= receipt.index) return false;
+  }
+  if (op.kind == OpKind::Recv) receive(run, id);
+  // Nobody asks what is in the message, because a repetition receives it, too.
+  if (op.kind == OpKind::Send) messages_[channel_of(run, op)].emplace_back();
+  const auto& losses = run.losses;
+  for (auto done = std::lower_bound(losses.begin(), losses.end(), original, before);
+       done != losses.end() && done->op == original; ++done) {
+    Touch touch = run.ranges.touch(op, to_size(done->argument));
+    touch.end = touch.begin + done->end;
+    touch.begin += done->begin;
+    Content loss = done->loss;
+    if (loss.meaning.what == Means::Loss) loss.meaning.terms = loss_of(op.microbatch);
+    put(run, touch, loss);
+  }
+  return true;
 }
 
 void Values::run_roles() {
@@ -442,8 +490,12 @@ void Values::finish() {
     Terms& of = of_update[{use.unit, use.microbatch / per_update}];
     of = of + term;
     of_step[use.unit] = of_step[use.unit] + term;
-    if (!seen[use.microbatch]) losses = losses + Terms::of(mb);
     seen[use.microbatch] = true;
+  }
+  const Microbatch all = repeats_ != nullptr ? repeats_->microbatches() : count;
+  for (Microbatch mb = 0; mb < all; ++mb) {
+    const Microbatch followed = repeats_ != nullptr ? repeats_->original(mb) : mb;
+    if (followed < count && seen[followed]) losses = losses + loss_of(mb);
   }
   for (const Claim& claim : claims_) {
     const Meaning& sum = claim.sum;
@@ -476,7 +528,8 @@ void Values::finish(RoleRun& run) {
     if (kind < 0 || run.own_layers[l]) continue;
     const auto wanted = [&](Phase phase) { return segment_counts_[kind][phase]; };
     for (Microbatch mb = 0; mb < run.microbatches; ++mb) {
-      const auto& done = run.segments[run.cell(l, mb)];
+      const Microbatch followed = repeats_ != nullptr ? repeats_->original(mb) : mb;
+      const auto& done = run.segments[run.cell(l, followed)];
       const auto ended = [&](Phase phase) {
         return wanted(phase) > 0 && done[phase] == wanted(phase);
       };
@@ -582,8 +635,11 @@ void Values::check() {
   if (!failed_) finish();
 }
 
-void check_meaning(const Program& program, const std::deque<Ranges>& ranges, Faults& faults) {
-  Values(program, ranges, faults).check();
+void check_meaning(const Program& program, const std::deque<Ranges>& ranges, const Repeats& repeats,
+                   Faults& faults) {
+  Faults found;
+  Values(program, ranges, &repeats, found).check();
+  if (!found.none()) Values(program, ranges, nullptr, faults).check();
 }
 
 }  // namespace lockstep::verification

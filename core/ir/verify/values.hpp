@@ -13,6 +13,7 @@
 
 #include "core/ir/verify/internal.hpp"
 #include "core/ir/verify/meaning.hpp"
+#include "core/ir/verify/repeats.hpp"
 #include "core/ir/verify/role_run.hpp"
 #include "core/ir/verify/traffic.hpp"
 
@@ -20,8 +21,11 @@ namespace lockstep::verification {
 
 class Values {
  public:
-  /// `ranges` are those of the roles.
-  Values(const Program& program, const std::deque<Ranges>& ranges, Faults& faults);
+  /// `ranges` are those of the roles. Microbatches that repeat others are left out, if `repeats` is
+  /// not null. They are sound if those are, but the fault that is found first may be another one
+  /// than that of all ops.
+  Values(const Program& program, const std::deque<Ranges>& ranges, const Repeats* repeats,
+         Faults& faults);
   void check();
 
  private:
@@ -38,6 +42,8 @@ class Values {
   void place_units(RoleRun& run);
   void run_roles();
   bool step(RoleRun& run);
+  RoleId id_of(const RoleRun& run) const { return program_.role_of_rank[run.rank]; }
+  bool repeat(RoleRun& run, OpId id, OpId original);
   void finish();
   void finish(RoleRun& run);
   void check_weights_after(RoleRun& run, OpId last, bool synchronized);
@@ -79,6 +85,7 @@ class Values {
   bool check_weights(RoleRun& run, OpId id, const FormalRole& formal, const Content& found);
   bool add_terms(RoleRun& run, OpId id, const FunctionRole& function, const Summary& summary);
   Meaning expected(const FormalRole& formal, int layer, Microbatch mb) const;
+  static Terms loss_of(Microbatch mb) { return Terms::of(static_cast<std::uint32_t>(mb)); }
   struct Bound {  // a name by which a layer's functions read a unit
     std::int32_t suffix;
     int unit;            // -1: none so far
@@ -129,6 +136,8 @@ class Values {
   bool agree(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate);
   bool exchange_name(RoleRun& run, OpId id, Meaning& meaning);
   bool send(RoleRun& run, OpId id);
+  Channel channel_of(const RoleRun& run, const Op& message) const;
+  void receive(RoleRun& run, OpId id);
   void receive_later(RoleRun& run, OpId id, const Channel& channel, Sequence index);
   bool host_copy(RoleRun& run, OpId id);
   PatternId placed_data(const Op& op, DType dtype);
@@ -142,6 +151,7 @@ class Values {
   const int apart_;  // the axis of replicas that train apart; -1: none
   Patterns patterns_;
   Summaries summaries_;
+  const Repeats* const repeats_;  // those that are left out
   std::vector<RoleRun> runs_;
   IndexVector<std::int32_t, std::string> names_;
   IndexVector<UnitNumber, std::string> unit_names_;
@@ -197,6 +207,7 @@ class Values {
     Channel channel;
     Sequence index;
     Touch into;
+    OpId op;
   };
   IndexVector<std::int32_t, Receipt> receipts_;
 };

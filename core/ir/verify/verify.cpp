@@ -4,6 +4,7 @@
 
 #include "core/base/thread_team.hpp"
 #include "core/ir/verify/internal.hpp"
+#include "core/ir/verify/repeats.hpp"
 
 namespace lockstep {
 namespace verification {
@@ -127,11 +128,12 @@ std::vector<Error> verify(const Program& program) {
   if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
   std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) ranges.emplace_back(program, role);
+  const verification::Repeats repeats(program, ranges);
   verification::check_each_role(program, 3, faults, [&](RoleId r, verification::Faults& found) {
-    verification::check_memory(program, program.roles[r], ranges[to_size(r)], found);
-    verification::check_gradients(program, program.roles[r], ranges[to_size(r)], found);
+    verification::check_memory(program, r, ranges[to_size(r)], repeats, found);
+    verification::check_gradients(program, r, ranges[to_size(r)], repeats, found);
   });
-  if (faults.none()) verification::check_meaning(program, ranges, faults);
+  if (faults.none()) verification::check_meaning(program, ranges, repeats, faults);
   return faults.take();
 }
 

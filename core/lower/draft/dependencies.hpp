@@ -28,9 +28,10 @@ class Dependencies {
     wanted_.clear();
     for (OpId earlier : role_.after_of(role_.op(op))) add(earlier);
   }
-  void add(OpId earlier) {
-    const Stream theirs =
-        role_.op(earlier).stream;  // an op of the same stream is waited for anyway
+  void add(OpId earlier) { add(earlier, role_.op(earlier).stream); }
+  /// The same where the op's stream is at hand.
+  void add(OpId earlier, Stream theirs) {
+    // An op of the same stream is waited for anyway.
     if (theirs != stream_ && tails_[stream_][theirs] < earlier.v) wanted_.push_back(earlier);
   }
   /// Keeps those waits of the op that nothing else implies.

@@ -69,7 +69,8 @@ class ArenaPlanner {
         Stay& stay = stay_of(root);
         // The first op of each stream waits; later ops of the stream come after it.
         if (!stay.users.on(op.stream)) {
-          stay.tenants.visit([&](Stream, std::int32_t tenant) { dependencies.add({tenant}); });
+          stay.tenants.visit(
+              [&](Stream of, std::int32_t tenant) { dependencies.add({tenant}, of); });
         }
         stay.users.add(op.stream, id.v);
       }

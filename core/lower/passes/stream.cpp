@@ -13,6 +13,7 @@ namespace {
 struct Touch {
   std::int64_t begin = 0, end = 0;
   OpId op;
+  Stream stream = Stream::Compute;  // of the op
   bool write = false;
   std::int32_t next =
       -1;  // the touch of the same buffer that came before it, or is not used either
@@ -89,12 +90,12 @@ void order(const Program& program, Role& role) {
       touches.remove_if(root, [&, begin = begin, end = end](const Touch& t) {
         // A range without bytes still orders its users, because synthetic programs move no data.
         const bool overlaps = begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
-        if (overlaps && (writes || t.write)) dependencies.add(t.op);
+        if (overlaps && (writes || t.write)) dependencies.add(t.op, t.stream);
         if (t.begin < begin || t.end > end) return false;
         // Reads of one stream are in order, so the newest stands for those whose ranges it covers.
-        return writes || (!t.write && t.op != id && role.op(t.op).stream == op.stream);
+        return writes || (!t.write && t.op != id && t.stream == op.stream);
       });
-      touches.add(root, {begin, end, id, writes});
+      touches.add(root, {begin, end, id, op.stream, writes});
     }
     dependencies.end();
   }

@@ -1,0 +1,97 @@
+// Repeats: microbatches that do what an earlier one has done, op by op, so that what they make need
+// not be followed again.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "core/ir/verify/internal.hpp"
+
+namespace lockstep::verification {
+
+/// A microbatch repeats another one, its original, if in every role its ops are those of the
+/// original in their order, each behind the one that it repeats, and
+///  - differ in the microbatch and in buffers alone, and neither are broadcasts nor call functions
+///    of the user's, meet other roles in a collective or bring anything to the host;
+///  - their buffers are either the same, or are used by this microbatch alone and stand for one
+///    buffer of the original that is used by that one alone, in all places where it is used;
+///  - the shared buffers hold the same both times: what an op reads was not written in between, and
+///    what it adds to was only added to. The losses are written to places of their own.
+/// So each of its ops finds, under other names, what its original has found, and makes the same of
+/// it. Its terms of sums are those of the original, which are counted exactly, and are left out.
+/// Requires that check_structure() found nothing. Of messages nothing is said: those of one
+/// microbatch meet each other if check_matching() found nothing.
+class Repeats {
+ public:
+  /// `ranges` are those of the roles, in their order.
+  Repeats(const Program& program, const std::deque<Ranges>& ranges);
+
+  Microbatch microbatches() const { return count_; }
+  /// The microbatch that it repeats, or itself.
+  Microbatch original(Microbatch mb) const { return originals_[mb]; }
+  /// The op that an op of the role repeats; invalid if it repeats none.
+  OpId original(RoleId role, OpId op) const {
+    const Microbatch mb = microbatch(role, op);
+    return mb < 0 || originals_[mb] == mb ? OpId{} : counterpart(role, op, originals_[mb]);
+  }
+  /// The op of microbatch `mb` that stands where `op` does among those of its own.
+  OpId counterpart(RoleId role, OpId op, Microbatch mb) const {
+    return roles_[role].at(mb, roles_[role].place[op]);
+  }
+  /// The microbatch for which an op computes a part of a layer; -1 of others.
+  Microbatch microbatch(RoleId role, OpId op) const { return roles_[role].microbatch[op]; }
+  /// Whether one microbatch alone uses a root buffer.
+  bool is_own(RoleId role, BufferId root) const { return owners_[role][root] >= 0; }
+  /// Whether an original and all that repeat it wait at this op for the one at place `n` of its
+  /// `after`, which is of the same microbatch.
+  bool all_wait(RoleId role, OpId op, std::size_t n) const {
+    return n < 32 && (roles_[role].all_wait[op] >> n & 1u) != 0;
+  }
+  /// The ops of a microbatch in their order.
+  std::vector<OpId> ops(RoleId role, Microbatch mb) const;
+
+ private:
+  /// What an op does to an argument, as far as it matters to those who use the buffer beside it.
+  enum class Does : std::uint8_t { Read, Write, Add, PutLoss };
+
+  struct ByMicrobatch {                        // the ops of a role's microbatches
+    IndexVector<OpId, Microbatch> microbatch;  // -1: of none
+    IndexVector<OpId, std::int32_t> place;     // among those of its microbatch
+    IndexVector<Microbatch, std::int32_t> begin;
+    std::vector<OpId> ops;                      // of one microbatch after the other
+    IndexVector<OpId, std::uint32_t> all_wait;  // as bits, of originals
+    OpId at(Microbatch mb, std::int32_t n) const { return ops[to_size(begin[mb] + n)]; }
+    std::int32_t count(Microbatch mb) const { return begin[mb + 1] - begin[mb]; }
+  };
+
+  struct Comparison {                // what is known of a role while microbatches are compared
+    std::vector<std::uint32_t> age;  // by argument: of what it finds, if it is shared
+    IndexVector<BufferId, BufferId> image;       // by root of an original: what stands for it last
+    IndexVector<BufferId, BufferId> stands_for;  // by root of a repetition
+  };
+
+  void read_functions();
+  void sort_ops(const Role& role, ByMicrobatch& ops);
+  /// Excludes microbatches with ops that are followed one by one.
+  void exclude(RoleId role);
+  IndexVector<BufferId, Microbatch> owners(RoleId role) const;
+  Comparison begin_comparison(RoleId role) const;
+  bool repeats(RoleId role, Microbatch original, Microbatch mb);
+  bool same_arguments(RoleId role, const Op& a, const Op& b);
+  void keep_common_waits(RoleId role, OpId a, OpId b);
+  Does does(const Op& op, std::size_t argument) const;
+
+  const Program& program_;
+  const std::deque<Ranges>& ranges_;
+  IndexVector<FunctionId, std::vector<Does>> functions_;  // by formal
+  Microbatch count_ = 0;
+  IndexVector<RoleId, ByMicrobatch> roles_;
+  /// By root, the microbatch that alone uses it; kShared if there are several, kUnused if none.
+  IndexVector<RoleId, IndexVector<BufferId, Microbatch>> owners_;
+  IndexVector<RoleId, Comparison> comparisons_;
+  IndexVector<Microbatch, bool> excluded_;
+  IndexVector<Microbatch, Microbatch> originals_;
+};
+
+}  // namespace lockstep::verification
