@@ -83,6 +83,9 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::ReplicaTerm, {12 * width * width}, {0.5}},
       {K::OuterSgd, {12 * width * width}, {0.7, 0.9, 1}},
       {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
+      {K::ToCodes, {12 * width * width, 1, 1, 2048, 8, 3 * width * width}},
+      {K::FromCodes, {3 * width * width / 2, 8, 2048, 4, 3 * width * width / 16, 8}},
+      {K::Orthonormalize, {4 * width, 4}, {1e-5, 0}},
   };
 }
 

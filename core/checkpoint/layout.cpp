@@ -6,20 +6,22 @@ namespace lockstep::checkpoint {
 
 namespace {
 
-/// The length of "replica<i>." at the beginning of a name; 0 if it does not begin so.
-std::size_t length_of_replica(std::string_view name) {
-  constexpr std::string_view kReplica = "replica";
+/// The length of "<word><i>." at the beginning of a name; 0 if it does not begin so.
+std::size_t length_of_numbered(std::string_view name, std::string_view word) {
   const std::size_t dot = name.find('.');
-  if (!name.starts_with(kReplica) || dot == std::string_view::npos) return 0;
-  return parse_count(name.substr(kReplica.size(), dot - kReplica.size())) ? dot + 1 : 0;
+  if (!name.starts_with(word) || dot == std::string_view::npos) return 0;
+  return parse_count(name.substr(word.size(), dot - word.size())) ? dot + 1 : 0;
 }
 
 }  // namespace
 
 std::string_view parameter_of(std::string_view name) {
-  const std::size_t replica = length_of_replica(name);
+  if (const std::size_t feedback = length_of_numbered(name, "feedback"); feedback > 0) {
+    return name.substr(feedback);
+  }
+  const std::size_t replica = length_of_numbered(name, "replica");
   name.remove_prefix(replica);
-  for (std::string_view prefix : {"adam_m.", "adam_v.", "outer.", "outer_momentum."}) {
+  for (std::string_view prefix : {"adam_m.", "adam_v.", "outer.", "outer_momentum.", "sketch."}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
   return replica > 0 ? name : std::string_view{};

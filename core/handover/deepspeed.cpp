@@ -106,6 +106,17 @@ void say_zero(const Scenario& s, Json& config, std::vector<std::string>& unsaid)
     if (p.reshards_to_fewer()) {
       set(config, "parallelism.fsdp_reshard_degree", p.fsdp_reshard_degree);
     }
+    if (p.zero_quantized_weights) set(config, "parallelism.zero_quantized_weights", true);
+    if (p.zero_quantized_gradients) set(config, "parallelism.zero_quantized_gradients", true);
+    leave_unsaid(
+        unsaid, p.sends_codes(),
+        "parallelism.zero_quantized_block_size: it chooses blocks by the size of a tensor");
+    leave_unsaid(
+        unsaid, p.zero_quantized_gradients && p.zero_quantized_gradients_bits != 4,
+        "parallelism.zero_quantized_gradients_bits: its gradients are exchanged in 4 bits");
+  } else {
+    leave_unsaid(unsaid, p.zero_quantized_gradients,
+                 "parallelism.zero_quantized_gradients: it exchanges codes in stage 3 only");
   }
   say_offload(s, stage, config, unsaid);
   if (shards && stage > 0 && p.data_parallel_replicate_degree > 1) {

@@ -272,6 +272,7 @@ class DeepSpeedReader {
                 s != nullptr ? shown(*s) : "");
       if (s == nullptr) plan_.assume("DeepSpeed's threshold of persistence, 100,000 parameters");
       take_whole("parallelism.fsdp_reshard_degree");
+      read_codes();
     } else {
       for (const char* name : {"stage3_param_persistence_threshold", "stage3_max_live_parameters",
                                "stage3_max_reuse_distance", "stage3_prefetch_bucket_size"}) {
@@ -287,6 +288,24 @@ class DeepSpeedReader {
       const std::string full = std::string("zero_optimization.") + name;
       if (find(full) != nullptr) {
         plan_.ignore(full + ": parameters are gathered unit by unit");
+      }
+    }
+  }
+
+  /// ZeRO++: what is sent in fewer bits.
+  void read_codes() {
+    for (const char* key :
+         {"parallelism.zero_quantized_weights", "parallelism.zero_quantized_gradients"}) {
+      if (!flag(name_of(key), false)) continue;
+      plan_.flag(key, true, std::string(name_of(key)));
+      if (std::string_view(key).ends_with("gradients")) {
+        plan_.assume(
+            "gradients exchanged in 4 bits between all shards at once; DeepSpeed exchanges "
+            "inside a node first (zero_quantized_gradients_inner_degree)");
+      } else {
+        plan_.assume(
+            "blocks of 2048 elements that share a scale, where DeepSpeed chooses them by "
+            "the size of a tensor");
       }
     }
   }

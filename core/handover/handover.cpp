@@ -55,6 +55,8 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
   leave_unsaid(unsaid, s.strategy.vocabulary_parallel_pipeline,
                "parallelism.vocabulary_parallel_pipeline: it has embedding and output layer on the "
                "first and the last stage");
+  leave_unsaid(unsaid, s.strategy.power_sgd.on(),
+               "[power_sgd]: to be registered in its code, as PyTorch's powerSGD_hook of DDP");
   return unsaid;
 }
 
@@ -74,6 +76,9 @@ Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
   }
   Handover h;
   h.unsaid = unsaid_by_all(scenario);
+  leave_unsaid(h.unsaid, scenario.strategy.sends_codes() && trainer != "deepspeed",
+               "parallelism.zero_quantized_weights, zero_quantized_gradients: it gathers and "
+               "scatters in the types of mixed precision");
   if (trainer == "torchtitan") {
     hand_to_torchtitan(scenario, h);
   } else if (trainer == "megatron") {

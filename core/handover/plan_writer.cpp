@@ -10,10 +10,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::string_view kOrder[] = {
-    "model",      "training",    "optimizer", "lr_scheduler",
-    "loss_scale", "parallelism", "local_sgd", "activation_checkpoint",
-    "checkpoint", "cluster"};
+constexpr std::string_view kOrder[] = {"model",        "training",   "optimizer",
+                                       "lr_scheduler", "loss_scale", "parallelism",
+                                       "local_sgd",    "power_sgd",  "activation_checkpoint",
+                                       "checkpoint",   "cluster"};
 
 }  // namespace
 

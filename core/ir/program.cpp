@@ -184,6 +184,20 @@ Rank first_member(const Mesh& mesh, const Group& group, Rank rank) {
   return rank;
 }
 
+MatrixShape matrix_shape(const Parameter& parameter) {
+  const std::int64_t rows = parameter.shape.empty() ? 1 : parameter.shape[0];
+  return {rows, rows == 0 ? 0 : parameter.elements() / rows};
+}
+
+std::int64_t sketch_offset(const Program& program, const Unit& unit, std::size_t index) {
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < index; ++i) {
+    const UnitParameter& part = unit.parameters[i];
+    offset += part.low_rank * matrix_shape(program.parameters[part.parameter]).cols;
+  }
+  return offset;
+}
+
 int Program::replica_dim() const {
   const int dim = sync_every > 0 ? mesh.index_of("dp_replicate") : -1;
   return dim >= 0 && mesh.dims[dim].size > 1 ? dim : -1;

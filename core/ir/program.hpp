@@ -338,6 +338,8 @@ struct UnitParameter {
   ParameterId parameter;
   std::int64_t offset = 0;  // in elements that a rank holds, from the start of the unit
   SectionRange sections{};  // those that the unit holds
+  /// If not 0, ranks sum its gradient as a product of so low a rank (PowerSGD, Vogels et al. 2019).
+  int low_rank = 0;
   bool operator==(const UnitParameter&) const = default;
 };
 
@@ -362,6 +364,11 @@ struct Unit {
   /// Of replicas that train apart (Program::sync_every), what the outer optimizer keeps: the
   /// parameters after the last synchronization, which all replicas took, and the momentum.
   BufferId outer, outer_momentum;
+  /// Of gradients that are summed as low-rank products: what the products have left out so far of
+  /// the rank's own gradients, with as many elements as the unit, and the right factors of its
+  /// parameters, one behind the other (sketch_offset), which are the same on all ranks.
+  BufferId feedback, sketch;
+  GroupId feedback_group;  // the ranks whose gradients are summed; invalid if there is one
   /// If not 0, the moments are quantized states (core/base/quantized_state.hpp) of blocks of so
   /// many elements, which do not go beyond a shard.
   std::int64_t state_block = 0;
@@ -374,8 +381,8 @@ struct Unit {
   /// The buffer that the optimizer updates.
   BufferId updated() const { return master.valid() ? master : param; }
   /// All persistent buffers of the unit; invalid ones are those that it does not have.
-  std::array<BufferId, 6> persistent() const {
-    return {param, master, adam_m, adam_v, outer, outer_momentum};
+  std::array<BufferId, 8> persistent() const {
+    return {param, master, adam_m, adam_v, outer, outer_momentum, feedback, sketch};
   }
   bool operator==(const Unit&) const = default;
 };
@@ -459,6 +466,16 @@ std::uint64_t model_fingerprint(const Program& program);
 /// Into how many parts a unit's split parameters are divided.
 int split_parts(const Program& program, const Unit& unit);
 std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part);
+
+/// As which matrix a gradient becomes a low-rank product: the parameter's first dimension by all
+/// others, as PyTorch's powerSGD_hook takes it.
+struct MatrixShape {
+  std::int64_t rows = 0, cols = 0;
+};
+MatrixShape matrix_shape(const Parameter& parameter);
+/// Where the right factor of parameter `index` of a unit begins in Unit::sketch, in elements;
+/// beyond the last one, how many there are.
+std::int64_t sketch_offset(const Program& program, const Unit& unit, std::size_t index);
 
 /// Where a buffer of `rank` lies in its arena; a piece lies at the rank's own place.
 std::int64_t arena_offset(const Program& program, Rank rank, BufferId id);

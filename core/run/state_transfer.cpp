@@ -116,9 +116,11 @@ DType kept_type(const Buffer& buffer) {
 }
 
 // Of the tensors in kept_buffers(), in a TrainingState.
-constexpr std::array<const char*, 5> kPrefixes = {"", "adam_m.", "adam_v.", "outer.",
-                                                  "outer_momentum."};
+constexpr std::array<const char*, 7> kPrefixes = {
+    "", "adam_m.", "adam_v.", "outer.", "outer_momentum.", "feedback", "sketch."};
 constexpr std::size_t kOuter = 3;  // this slot and later ones are all replicas'
+// What low-rank products leave out is each rank's own: "feedback0.", "feedback1.", ….
+constexpr std::size_t kFeedback = 5, kSketch = 6;
 
 bool holds(const StateReader* state, std::string_view prefix) {
   if (state == nullptr) return false;
@@ -131,6 +133,19 @@ int replica_of(const Program& program, Rank rank, const Unit& unit, std::size_t 
   const int dim = program.replica_dim();
   return dim < 0 || slot >= kOuter || unit.frozen ? 0 : program.mesh.coordinate(rank, dim);
 }
+/// Of a rank, among those whose gradients are summed as products.
+int worker_of(const Program& program, Rank rank, const Unit& unit) {
+  if (!unit.feedback_group.valid()) return 0;
+  return position(program.mesh, program.group(unit.feedback_group), rank);
+}
+int workers_of(const Program& program, const Unit& unit) {
+  if (!unit.feedback_group.valid()) return 1;
+  return group_size(program.mesh, program.group(unit.feedback_group));
+}
+std::string feedback_prefix(int worker) {
+  return kPrefixes[kFeedback] + std::to_string(worker) + ".";
+}
+
 std::string replica_prefix(int replica) {
   return replica == 0 ? "" : "replica" + std::to_string(replica) + ".";
 }
@@ -256,9 +271,79 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   return pieces;
 }
 
-std::array<BufferId, 5> kept_buffers(const Unit& unit) {
-  return {unit.updated(), unit.adam_m, unit.adam_v, unit.outer, unit.outer_momentum};
+std::array<BufferId, 7> kept_buffers(const Unit& unit) {
+  return {unit.updated(),      unit.adam_m,   unit.adam_v, unit.outer,
+          unit.outer_momentum, unit.feedback, unit.sketch};
 }
+
+namespace {
+
+/// The right factors of a unit's parameters, each whole.
+std::vector<ShardPiece> factor_pieces(const Program& program, const Unit& unit) {
+  std::vector<ShardPiece> pieces;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    if (unit.parameters[i].low_rank == 0) continue;
+    const std::int64_t begin = sketch_offset(program, unit, i);
+    pieces.push_back(
+        {unit.parameters[i].parameter, 0, sketch_offset(program, unit, i + 1) - begin, begin});
+  }
+  return pieces;
+}
+
+/// What a rank has left out of the gradients of parameters that are summed as products.
+std::vector<ShardPiece> feedback_pieces(const Program& program, Rank rank, const Unit& unit) {
+  std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, unit.feedback);
+  std::erase_if(pieces, [&](const ShardPiece& piece) {
+    return std::none_of(unit.parameters.begin(), unit.parameters.end(), [&](const auto& part) {
+      return part.parameter == piece.parameter && part.low_rank > 0;
+    });
+  });
+  return pieces;
+}
+
+std::vector<ShardPiece> pieces_of(const Program& program, Rank rank, const Unit& unit,
+                                  std::size_t slot, BufferId buffer) {
+  if (slot == kSketch) return factor_pieces(program, unit);
+  if (slot == kFeedback) return feedback_pieces(program, rank, unit);
+  return shard_pieces(program, rank, unit, buffer);
+}
+
+/// Reads what was left out of a gradient. Only the sum over ranks counts, so that as many ranks as
+/// before take each their own, and others equal parts of the sum. A state without it begins anew.
+template <class T>
+Result<void> read_feedback(const StateReader& state, const Parameter& parameter,
+                           const ShardPiece& piece, int worker, int workers, T* to) {
+  int saved = 0;
+  while (find_tensor(&state, feedback_prefix(saved) + parameter.name) != nullptr) ++saved;
+  const DType type = sizeof(T) == 8 ? DType::F64 : DType::F32;
+  auto* const bytes = reinterpret_cast<std::byte*>(to);
+  if (saved == workers) {
+    return copy_from_state(state, feedback_prefix(worker) + parameter.name, parameter, piece, type,
+                           type, bytes);
+  }
+  std::vector<T> one(to_size(piece.count)), sum(to_size(piece.count), T(0));
+  for (int from = 0; from < saved; ++from) {
+    auto read = copy_from_state(state, feedback_prefix(from) + parameter.name, parameter, piece,
+                                type, type, reinterpret_cast<std::byte*>(one.data()));
+    if (!read) return read;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i] / static_cast<T>(workers);
+  }
+  std::copy(sum.begin(), sum.end(), to);
+  return {};
+}
+
+/// Reads a right factor, which begins as zeros where the state has none.
+Result<void> read_factor(const StateReader& state, const Parameter& parameter,
+                         const ShardPiece& piece, DType type, std::byte* to) {
+  const std::string key = kPrefixes[kSketch] + parameter.name;
+  if (find_tensor(&state, key) == nullptr) return {};
+  Parameter factor = parameter;
+  const std::int64_t cols = matrix_shape(parameter).cols;
+  factor.shape = {cols, piece.count / cols};
+  return copy_from_state(state, key, factor, piece, type, type, to);
+}
+
+}  // namespace
 
 std::vector<SavedBuffer> saved_buffers(const Program& program) {
   std::vector<SavedBuffer> saved;
@@ -270,16 +355,19 @@ std::vector<SavedBuffer> saved_buffers(const Program& program) {
       for (std::size_t slot = 0; slot < kPrefixes.size(); ++slot) {
         const BufferId id = kept_buffers(unit)[slot];
         if (!id.valid()) continue;
-        const int replica = replica_of(program, rank, unit, slot);
-        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
+        const int replica = slot == kFeedback ? worker_of(program, rank, unit)
+                                              : replica_of(program, rank, unit, slot);
+        std::vector<ShardPiece> pieces = pieces_of(program, rank, unit, slot, id);
         std::erase_if(pieces, [&](const ShardPiece& piece) {
           return !done.emplace(slot, replica, piece.parameter, piece.begin).second;
         });
         if (pieces.empty()) continue;
         const Buffer& buffer = program.role_of(rank).buffer(id);
         const bool quantized = buffer.dtype == DType::U8;
-        saved.push_back({rank, replica_prefix(replica) + kPrefixes[slot], id, std::move(pieces),
-                         kept_type(buffer),
+        saved.push_back({rank,
+                         slot == kFeedback ? feedback_prefix(replica)
+                                           : replica_prefix(replica) + kPrefixes[slot],
+                         id, std::move(pieces), kept_type(buffer), slot == kSketch,
                          quantized
                              ? QuantizedState{unit.shard_elements, unit.state_block, slot == 1}
                              : QuantizedState{}});
@@ -297,13 +385,14 @@ Result<void> load_state(const Program& program, Rank rank, const RankMemory& mem
   const bool outer_moments = holds(state, "outer_momentum.");
   std::vector<std::byte> shard, codes;
   for (const Unit& unit : role.units) {
-    const std::array<BufferId, 5> kept = kept_buffers(unit);
+    const std::array<BufferId, 7> kept = kept_buffers(unit);
     const BufferId copy = unit.master.valid() ? unit.param : BufferId{};
     for (const auto& [id, slot] :
          {std::pair(kept[0], 0U), std::pair(copy, 0U), std::pair(kept[1], 1U),
-          std::pair(kept[2], 2U), std::pair(kept[3], 3U), std::pair(kept[4], 4U)}) {
+          std::pair(kept[2], 2U), std::pair(kept[3], 3U), std::pair(kept[4], 4U),
+          std::pair(kept[5], 5U), std::pair(kept[6], 6U)}) {
       if (!id.valid()) continue;
-      const std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, id);
+      const std::vector<ShardPiece> pieces = pieces_of(program, rank, unit, slot, id);
       const Buffer& buffer = role.buffer(id);
       const bool is_parameter = slot == 0 || slot == kOuter;
       const bool quantized = buffer.dtype == DType::U8;
@@ -314,6 +403,17 @@ Result<void> load_state(const Program& program, Rank rank, const RankMemory& mem
         const Parameter& parameter = parameter_of(program, piece);
         std::byte* to = shard.data() + piece.at * size_of(type);
         Result<void> written;
+        if (slot >= kFeedback) {
+          if (state == nullptr) continue;
+          const int worker = worker_of(program, rank, unit), all = workers_of(program, unit);
+          written = slot == kSketch      ? read_factor(*state, parameter, piece, type, to)
+                    : type == DType::F64 ? read_feedback(*state, parameter, piece, worker, all,
+                                                         reinterpret_cast<double*>(to))
+                                         : read_feedback(*state, parameter, piece, worker, all,
+                                                         reinterpret_cast<float*>(to));
+          if (!written) return written.error();
+          continue;
+        }
         std::string key = kPrefixes[slot] + parameter.name;
         const int replica = replica_of(program, rank, unit, slot);
         const std::string of_replica = replica_prefix(replica) + key;
@@ -355,7 +455,11 @@ StateHead state_head(const Program& program, int step, std::int64_t samples) {
   for (const SavedBuffer& saved : saved_buffers(program)) {
     for (const ShardPiece& piece : saved.pieces) {
       const Parameter& parameter = parameter_of(program, piece);
-      head.tensors[saved.prefix + parameter.name] = {saved.dtype, parameter.shape};
+      TensorInfo& tensor = head.tensors[saved.prefix + parameter.name];
+      tensor = {saved.dtype, parameter.shape};
+      if (!saved.factors) continue;
+      const std::int64_t cols = matrix_shape(parameter).cols;
+      tensor.shape = {cols, piece.count / cols};
     }
   }
   return head;

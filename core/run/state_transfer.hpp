@@ -32,8 +32,9 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
                                      BufferId buffer);
 
 /// The buffers of the tensors that an FSDP unit keeps of every parameter: the parameter as it is
-/// updated, its moments, and the states of the outer optimizer. Those that it lacks are not valid.
-std::array<BufferId, 5> kept_buffers(const Unit& unit);
+/// updated, its moments, the states of the outer optimizer, and those of low-rank products. Those
+/// that it lacks are not valid.
+std::array<BufferId, 7> kept_buffers(const Unit& unit);
 
 /// Writes the rank's shards into its arenas. Parameters come from `state`, or from the seed if it
 /// is null, as those of adapters do if `state` lacks them, and are rounded where a master copy
@@ -54,10 +55,11 @@ StateHead state_head(const Program& program, int step, std::int64_t samples);
 /// A buffer of which `rank` saves `pieces`.
 struct SavedBuffer {
   Rank rank = 0;
-  std::string prefix;  // of the tensors' names: "", "adam_m.", …, "replica1.adam_m."
+  std::string prefix;  // of the tensors' names: "", "adam_m.", …, "replica1.adam_m.", "feedback1."
   BufferId buffer;
   std::vector<ShardPiece> pieces;
   DType dtype = DType::F32;       // of its values in a TrainingState
+  bool factors = false;           // whether pieces are right factors [cols, rank] of parameters
   QuantizedState quantized = {};  // as which the buffer holds them, if it has elements
 };
 /// Everything that is saved, rank by rank: of every tensor each element once, from the lowest rank

@@ -144,6 +144,9 @@ std::string print_scenario(const Scenario& s) {
   if (s.training.scales_loss()) text += print_section("loss_scale", s.loss_scale);
   text += print_section("parallelism", strategy);
   if (s.strategy.trains_apart()) text += print_section("local_sgd", s.strategy.local_sgd);
+  if (s.strategy.power_sgd != PowerSgdSpec{}) {
+    text += print_section("power_sgd", s.strategy.power_sgd);
+  }
   text += print_section("checkpoint", s.checkpoint);
   if (s.validation != ValidationSpec{}) text += print_section("validation", validation);
   if (s.costs) text += print_section("costs", *s.costs);
@@ -173,7 +176,8 @@ std::vector<ScenarioKey> scenario_keys() {
       print_section("activation_checkpoint", s.activation_checkpoint) +
       print_section("optimizer", s.optimizer) + print_section("lr_scheduler", s.lr_scheduler) +
       print_section("loss_scale", s.loss_scale) + print_section("parallelism", s.strategy) +
-      print_section("local_sgd", s.strategy.local_sgd) + print_section("checkpoint", s.checkpoint) +
+      print_section("local_sgd", s.strategy.local_sgd) +
+      print_section("power_sgd", s.strategy.power_sgd) + print_section("checkpoint", s.checkpoint) +
       print_section("validation", s.validation) + print_section("costs", CostsSpec{}) +
       print_section("what_if", s.what_if) + print_section("cluster", s.cluster) +
       print_section("framework", s.cluster.framework) +

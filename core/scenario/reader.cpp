@@ -60,6 +60,7 @@ std::string section_of_key(std::string_view key) {
   note(section_has<LossScaling>(key), "loss_scale");
   note(section_has<StrategySpec>(key), "parallelism");
   note(section_has<LocalSgdSpec>(key), "local_sgd");
+  note(section_has<PowerSgdSpec>(key), "power_sgd");
   note(section_has<CheckpointSpec>(key), "checkpoint");
   note(section_has<ClusterSpec>(key), "cluster");
   note(section_has<DeviceSpec>(key), "cluster.device");

@@ -26,11 +26,26 @@ constexpr auto choices(RotateMethod) {
 }
 
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> names = {
-      "name",         "model",      "lora",        "training",  "optimizer",
-      "lr_scheduler", "loss_scale", "parallelism", "local_sgd", "activation_checkpoint",
-      "checkpoint",   "validation", "cluster",     "framework", "data_loader",
-      "costs",        "what_if",    "sweep",       "expect"};
+  static const std::vector<std::string> names = {"name",
+                                                 "model",
+                                                 "lora",
+                                                 "training",
+                                                 "optimizer",
+                                                 "lr_scheduler",
+                                                 "loss_scale",
+                                                 "parallelism",
+                                                 "local_sgd",
+                                                 "power_sgd",
+                                                 "activation_checkpoint",
+                                                 "checkpoint",
+                                                 "validation",
+                                                 "cluster",
+                                                 "framework",
+                                                 "data_loader",
+                                                 "costs",
+                                                 "what_if",
+                                                 "sweep",
+                                                 "expect"};
   return names;
 }
 
@@ -85,6 +100,7 @@ class Resolver {
     read("what_if", s_.what_if);
     read_parallelism();
     read("local_sgd", s_.strategy.local_sgd);
+    read("power_sgd", s_.strategy.power_sgd);
     read("training", s_.training);
     warn_of_dropouts(model.dropouts);
     if (section("framework") != nullptr) take_ways_of_framework();

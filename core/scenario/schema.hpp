@@ -196,6 +196,18 @@ void describe(V& v, StrategySpec& p) {
   v.field("overlap_grad_reduce", p.overlap_grad_reduce);
   v.field("sync_batch_norm", p.sync_batch_norm);
   v.field("overlap_param_gather", p.overlap_param_gather);
+  v.field("zero_quantized_weights", p.zero_quantized_weights);
+  v.field("zero_quantized_gradients", p.zero_quantized_gradients);
+  v.field("zero_quantized_gradients_bits", p.zero_quantized_gradients_bits);
+  v.field("zero_quantized_gradients_inner_degree", p.zero_quantized_gradients_inner_degree);
+  v.field("zero_quantized_block_size", p.zero_quantized_block_size);
+}
+
+template <class V>
+void describe(V& v, PowerSgdSpec& p) {
+  v.field("matrix_approximation_rank", p.matrix_approximation_rank);
+  v.field("use_error_feedback", p.use_error_feedback);
+  v.field("min_compression_rate", p.min_compression_rate);
 }
 
 template <class V>

@@ -107,6 +107,8 @@ constexpr ForeignName kNames[] = {
      "decoder-first-pipeline-num-layers", ""},
     {"parallelism.fsdp_reshard_after_forward", kSame, "", ""},
     {"parallelism.fsdp_reshard_degree", "", "", "zero_optimization.zero_hpz_partition_size"},
+    {"parallelism.zero_quantized_weights", "", "", "zero_optimization.zero_quantized_weights"},
+    {"parallelism.zero_quantized_gradients", "", "", "zero_optimization.zero_quantized_gradients"},
     {"parallelism.fsdp_persistence_threshold", "", "",
      "zero_optimization.stage3_param_persistence_threshold"},
     {"parallelism.offload", "training.enable_cpu_offload", "optimizer-cpu-offload",

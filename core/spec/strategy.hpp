@@ -70,6 +70,16 @@ struct LocalSgdSpec {
   bool operator==(const LocalSgdSpec&) const = default;
 };
 
+/// What [power_sgd] says: gradients are summed as products of low rank (Vogels et al. 2019), with
+/// the names of PyTorch's powerSGD_hook.
+struct PowerSgdSpec {
+  int matrix_approximation_rank = 0;  // 0: gradients are summed as they are
+  bool use_error_feedback = true;     // add to a gradient what was left out of the last one
+  double min_compression_rate = 2;    // of a matrix that is worth it, in elements sent
+  bool on() const { return matrix_approximation_rank > 0; }
+  bool operator==(const PowerSgdSpec&) const = default;
+};
+
 struct StrategySpec {
   // The dimensions of the mesh, outermost first, are pp, dp_replicate, dp_shard, cp, tp; tp varies
   // fastest with the rank.
@@ -146,7 +156,19 @@ struct StrategySpec {
   bool overlap_param_gather = false;
   bool overlap_grad_reduce = true;  // false: reduce gradients after the whole backward pass
   bool sync_batch_norm = false;     // compute statistics over all data-parallel ranks
-  LocalSgdSpec local_sgd;           // of a section of its own
+  /// ZeRO++ (Wang et al. 2023): gathers of parameters send codes of 8 bits, and all ranks compute
+  /// with what these stand for.
+  bool zero_quantized_weights = false;
+  /// ZeRO++: gradients are exchanged as codes and added up where they arrive, instead of scattered.
+  bool zero_quantized_gradients = false;
+  int zero_quantized_gradients_bits = 4;  // or 8
+  /// With it: so many neighbours exchange first, such as those of a node, and then every one of
+  /// them with those at its place elsewhere. 0: as many as fsdp_reshard_degree, or else all at
+  /// once.
+  int zero_quantized_gradients_inner_degree = 0;
+  std::int64_t zero_quantized_block_size = 2048;  // elements that have one scale
+  LocalSgdSpec local_sgd;                         // of a section of its own
+  PowerSgdSpec power_sgd;                         // likewise
 
   bool offloads_to_drive() const {
     return (offload != Offload::None && offload_optimizer_device == OffloadDevice::Nvme) ||
@@ -197,6 +219,16 @@ struct StrategySpec {
     return state_shards() > 1 && zero_stage == 3 && fsdp_reshard_degree > 0 &&
            fsdp_reshard_degree < state_shards();
   }
+  /// How many neighbours of dp_shard are a dimension of the mesh of their own, because they gather
+  /// or exchange among themselves; 1: none are.
+  int inner_shards() const {
+    if (reshards_to_fewer()) return fsdp_reshard_degree;
+    const bool exchanges = zero_quantized_gradients && state_shards() > 1 &&
+                           zero_quantized_gradients_inner_degree < data_parallel_shard_degree;
+    return exchanges ? std::max(1, zero_quantized_gradients_inner_degree) : 1;
+  }
+  /// Whether shards are cut where blocks of codes are.
+  bool sends_codes() const { return zero_quantized_weights || zero_quantized_gradients; }
   /// Of the ranks that divide a sequence, how many exchange tokens for heads, and between how many
   /// such groups keys and values go.
   int head_ranks() const {

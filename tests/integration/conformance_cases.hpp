@@ -69,6 +69,11 @@ class ConformanceCases {
   void latent(std::int64_t rows, std::int64_t heads, std::int64_t nope, std::int64_t rope,
               std::int64_t value);
 
+  // conformance_compression.cpp
+  /// Codes of `parts` parts of n values, and values of such codes.
+  void codes(std::int64_t n, std::int64_t parts, std::int64_t block);
+  void basis(std::int64_t rows, std::int64_t cols);
+
   // conformance_float8.cpp
   /// A matrix in 8 bits, as it lies and transposed, in both formats.
   void quantize(std::int64_t rows, std::int64_t cols, std::int64_t across, std::int64_t along);

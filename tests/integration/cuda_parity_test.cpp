@@ -106,6 +106,9 @@ TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued 
         "dp_replicate=2 dp_shard=2", "pp=3 mb=6", "pp=2 mb=4 schedule=ZBVZeroBubble v=2",
         "pp=2 mb=4 schedule=Interleaved1F1B v=2", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2",
         "tp=2 enable_sequence_parallel=true", "cp=2 dp_shard=2",
+        "dp_shard=4 zero_quantized_weights=true zero_quantized_gradients=true "
+        "zero_quantized_gradients_inner_degree=2 zero_quantized_block_size=4",
+        "dp_replicate=3 power_sgd.matrix_approximation_rank=2",
         "ep=2 dp_shard=2 model.experts=4 model.experts_per_token=2",
         "ep=2 dp_shard=2 model.experts=4 model.capacity_factor=0",
         "ep=3 dp_shard=3 model.experts=9 model.experts_per_token=1 model.capacity_factor=0"}) {
@@ -299,6 +302,10 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
   const auto kernels = cuda::test::emulated_kernels();
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
     for (const char* keys : {"", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2", "cp=2 zero_stage=0",
+                             "dp_shard=4 zero_quantized_gradients_inner_degree=2 "
+                             "zero_quantized_gradients=true zero_quantized_weights=true "
+                             "zero_quantized_block_size=4",
+                             "dp_replicate=2 power_sgd.matrix_approximation_rank=2",
                              "cp=3 context_parallel_method=allgather training.seq_len=12",
                              "cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2",
                              "tp=3 enable_sequence_parallel=true model.heads=6 model.kv_heads=3 "

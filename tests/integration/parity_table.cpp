@@ -180,11 +180,18 @@ ParityRow ParityRow::single_rank() const {
   };
   for (const std::string& word : words(keys)) {
     for (const char* shared :
-         {"model.", "lora.", "optimizer.", "batch=", "training.seq_len=", "training.reset_",
-          "training.eod_", "training.fp8", "training.num_layers_",
-          "training.mean_document_length=", "training.residual_dropout=",
+         {"model.", "lora.", "optimizer.", "power_sgd.",
+          "batch=", "training.seq_len=", "training.reset_", "training.eod_", "training.fp8",
+          "training.num_layers_", "training.mean_document_length=", "training.residual_dropout=",
           "training.embedding_dropout=", "training.attention_dropout="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
+    }
+    // The single rank rounds the weights as those do that gather codes of them.
+    if (keys.find("zero_quantized_weights=true") != std::string::npos) {
+      for (const char* shared : {"zero_quantized_weights=", "zero_quantized_block_size=",
+                                 "fsdp_persistence_threshold="}) {
+        if (word.rfind(shared, 0) == 0) keep(word);
+      }
     }
     // A step that overflows is skipped, by the single rank as well.
     const bool scaled = keys.find("loss_scale.") != std::string::npos;

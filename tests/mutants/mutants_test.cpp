@@ -116,6 +116,11 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kLlama,
      "batch=4 dp_replicate=2 tp=2 pp=2 mb=2 local_sgd.method=diloco local_sgd.sync_steps=1 "
      "local_sgd.offload=true"},
+    {kGpt2, "batch=4 dp_shard=2 zero_quantized_weights=true zero_quantized_block_size=4"},
+    {kLlama,
+     "batch=4 dp_shard=4 fsdp_reshard_degree=2 zero_quantized_weights=true "
+     "zero_quantized_gradients=true zero_quantized_block_size=4"},
+    {kLlama, "batch=4 dp_replicate=2 accumulation=2 power_sgd.matrix_approximation_rank=2"},
 });
 
 Scenario scenario_of(const Layout& layout) {

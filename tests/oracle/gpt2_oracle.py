@@ -113,6 +113,20 @@ def float8(x, mantissa, across, along):
     return ((scaled / step).round().clamp(-largest / step, largest / step) * step * scale).reshape(x.shape)
 
 
+def block_rounded(x, block, levels):
+    """x whose consecutive elements, in blocks, are multiples of the block's scale, its largest
+    magnitude over `levels` (ZeRO++, Wang et al. 2023). Scales are float32."""
+    blocks = x.detach().reshape(-1, block)
+    scale = (blocks.abs().amax(1, keepdim=True) / levels).to(torch.float32).to(x.dtype)
+    codes = torch.where(scale > 0, blocks / scale, blocks).round().clamp(-levels, levels)
+    return (codes * scale).reshape(x.shape)
+
+
+def low_bits(x, block, levels):
+    """What is computed with, whose gradient is that of x."""
+    return x + (block_rounded(x, block, levels) - x.detach())
+
+
 class Float8Linear(torch.autograd.Function):
     """x wT whose three products have factors of 8 bits, with scales along what each sums over."""
 
@@ -378,11 +392,26 @@ class Replica:
         job["loads"] = {}
         job["first"] = (step * job["replicas"] + self.number) * batch
         own = slice(self.number * batch, (self.number + 1) * batch)
-        logits = LOGITS[job["kind"]](self.parameters, tokens[own], job, auxiliary)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets[own].flatten())
-        for value in self.trained:
-            value.grad = None
-        (loss + job["router_aux_loss_coef"] * sum(auxiliary)).backward()
+        used = self.parameters
+        if job["weight_block"] > 0:
+            used = {name: low_bits(value, job["weight_block"], 127) for name, value in used.items()}
+        losses = []
+        totals = [torch.zeros_like(value) for value in self.trained]
+        for part in range(job["gradient_ranks"]):  # each has its part of the samples
+            size = batch // job["gradient_ranks"]
+            mine = slice(own.start + part * size, own.start + (part + 1) * size)
+            logits = LOGITS[job["kind"]](used, tokens[mine], job, auxiliary)
+            loss = F.cross_entropy(logits.flatten(0, 1), targets[mine].flatten()) / job["gradient_ranks"]
+            losses.append(loss.detach())
+            gradients = torch.autograd.grad(loss + job["router_aux_loss_coef"] * sum(auxiliary), self.trained,
+                                            retain_graph=True, allow_unused=True)
+            for total, gradient in zip(totals, gradients):
+                if gradient is not None and job["gradient_block"] > 0:
+                    gradient = block_rounded(gradient, job["gradient_block"], job["gradient_levels"])
+                total += 0 if gradient is None else gradient
+        loss = sum(losses)
+        for value, total in zip(self.trained, totals):
+            value.grad = total
         norm = torch.nn.utils.clip_grad_norm_(self.trained, job["max_norm"])
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(job, step)
@@ -443,4 +472,5 @@ def main(folder):
         print(f"{loss:.17g} {norm:.17g}")
 
 
-main(pathlib.Path(sys.argv[1]))
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

@@ -67,6 +67,16 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"outer_lr", apart.outer_lr},
       {"outer_momentum", apart.outer_momentum},
       {"outer_nesterov", apart.outer_nesterov},
+      {"weight_block",
+       s.strategy.zero_quantized_weights ? s.strategy.zero_quantized_block_size : 0},
+      {"gradient_block",
+       s.strategy.zero_quantized_gradients ? s.strategy.zero_quantized_block_size : 0},
+      {"gradient_levels", (1 << (s.strategy.zero_quantized_gradients_bits - 1)) - 1},
+      {"gradient_ranks", s.strategy.zero_quantized_gradients ? s.strategy.state_shards() : 1},
+      {"ddp_ranks", s.strategy.data_parallel_replicate_degree},
+      {"power_sgd_rank", s.strategy.power_sgd.matrix_approximation_rank},
+      {"power_sgd_rate", s.strategy.power_sgd.min_compression_rate},
+      {"power_sgd_feedback", s.strategy.power_sgd.use_error_feedback},
       {"frozen", frozen},
       {"adapter_scale", s.model.lora.scale()},
       {"kind", s.model.architecture == Architecture::Llama ? "llama" : "gpt2"},
@@ -150,9 +160,10 @@ std::vector<StepNumbers> run_oracle(const std::string& python, const Scenario& s
   REQUIRE(save_checkpoint(weights, folder.path.string()).ok());
   std::filesystem::rename(folder.path / "step-0/model.safetensors",
                           folder.path / "model.safetensors");
-  const Outcome outcome =
-      run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/gpt2_oracle.py '" +
-                  folder.path.string() + "' 2>&1");
+  const Outcome outcome = run_command(
+      python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/" +
+      (s.strategy.power_sgd.on() ? "power_sgd" : "gpt2") + "_oracle.py '" + folder.path.string() +
+      "' 2>'" + (folder / "errors") + "' || { cat '" + (folder / "errors") + "'; exit 1; }");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   std::vector<StepNumbers> steps;
@@ -282,6 +293,57 @@ TEST_CASE("replicas that train apart equal as many models in PyTorch within 1e-9
       s.optimizer.name = optimizer;
       s.optimizer.muon_lr = optimizer == OptimizerKind::Muon ? 0.02 : 0;
       compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("weights rounded by blocks equal those of a model in PyTorch within 1e-9", "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const int shards : {1, 2}) {
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      s.cluster.ranks_per_device = 4;
+      s.strategy.data_parallel_shard_degree = shards;
+      s.strategy.zero_quantized_weights = true;
+      s.strategy.zero_quantized_block_size = 8;  // divides every parameter
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE(
+    "gradients exchanged as codes equal rounded ones of as many models in PyTorch within 1e-9",
+    "[oracle]") {
+  for (const int bits : {4, 8}) {
+    for (const int shards : {2, 3}) {
+      INFO(bits << " bits, " << shards << " shards");
+      Scenario s = scenario_of(Architecture::Llama, false, DType::F64);
+      s.cluster.ranks_per_device = 4;
+      s.training.local_batch_size = 6 / shards;
+      s.strategy.data_parallel_shard_degree = shards;
+      s.strategy.zero_quantized_gradients = true;
+      s.strategy.zero_quantized_gradients_bits = bits;
+      s.strategy.zero_quantized_block_size = 8;
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("PowerSGD equals PyTorch's powerSGD_hook in as many processes within 1e-8", "[oracle]") {
+  struct Case {
+    int rank;
+    bool feedback;
+    double rate;
+    int ranks;
+  };
+  for (const Case& c : {Case{2, true, 2, 2}, Case{4, true, 1, 3}, Case{1, false, 2, 2}}) {
+    for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+      INFO("rank " << c.rank << " on " << c.ranks << " ranks");
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      s.cluster.ranks_per_device = 4;
+      s.training.local_batch_size = 6 / c.ranks;
+      s.strategy.data_parallel_replicate_degree = c.ranks;
+      s.strategy.power_sgd = {c.rank, c.feedback, c.rate};
+      compare(s, 1e-8);
     }
   }
 }

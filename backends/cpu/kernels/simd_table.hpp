@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/simd_attention_backward.hpp"
 #include "backends/cpu/kernels/simd_attention_forward.hpp"
 #include "backends/cpu/kernels/simd_batch_norm.hpp"
+#include "backends/cpu/kernels/simd_compression.hpp"
 #include "backends/cpu/kernels/simd_convolution.hpp"
 #include "backends/cpu/kernels/simd_elementwise.hpp"
 #include "backends/cpu/kernels/simd_experts.hpp"
@@ -27,6 +28,9 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::Gemm) = run_gemm<T>;
   at(KernelKind::Quantize) = run_quantize<T>;
   at(KernelKind::ScaledGemm) = run_scaled_gemm<T>;
+  at(KernelKind::ToCodes) = run_to_codes<T>;
+  at(KernelKind::FromCodes) = run_from_codes<T>;
+  at(KernelKind::Orthonormalize) = run_orthonormalize<T>;
   at(KernelKind::ColumnSum) = run_column_sum<T>;
   at(KernelKind::AttentionForward) = run_attention_forward<T>;
   at(KernelKind::AttentionBackward) = run_attention_backward<T>;

@@ -18,6 +18,7 @@ Registry::Registry() {
   add_latent(*this);
   add_float8(*this);
   add_ragged(*this);
+  add_compression(*this);
 }
 
 bool Registry::supports(const Kernel& kernel) const {

@@ -51,6 +51,7 @@ void add_experts(Registry& rows);
 void add_latent(Registry& rows);
 void add_float8(Registry& rows);
 void add_ragged(Registry& rows);
+void add_compression(Registry& rows);
 
 /// Driver::add_in_order() for at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;

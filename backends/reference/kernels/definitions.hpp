@@ -9,6 +9,9 @@ class Operands;
 void gemm(Operands& k);
 void quantize(Operands& k);
 void scaled_gemm(Operands& k);
+void to_codes(Operands& k);
+void from_codes(Operands& k);
+void orthonormalize(Operands& k);
 void column_sum(Operands& k);
 // attention.cpp
 void attention_forward(Operands& k);

@@ -20,6 +20,12 @@ Definition definition_of(KernelKind kind) {
       return quantize;
     case KernelKind::ScaledGemm:
       return scaled_gemm;
+    case KernelKind::ToCodes:
+      return to_codes;
+    case KernelKind::FromCodes:
+      return from_codes;
+    case KernelKind::Orthonormalize:
+      return orthonormalize;
     case KernelKind::ColumnSum:
       return column_sum;
     case KernelKind::AttentionForward:

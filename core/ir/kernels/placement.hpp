@@ -33,7 +33,8 @@ enum class Along : std::uint16_t {
   Partial,        // a term of a sum that has not been taken
   Own,            // statistics or indices of its own rows, which are no part of a whole
   OwnExperts,     // how many rows of its own each of the other ranks has sent to its experts
-  Replica,        // what a replica that trains apart has made of its own, as if it were alone
+  Terms,    // each the terms of all ranks for its shard of a flat unit, which are not added up
+  Replica,  // what a replica that trains apart has made of its own, as if it were alone
   // Values from here on have a count in their lower bits: passed() and attended() make them.
   Passed = 0x4000,    // the tokens of the rank that comes so many places before it
   Attended = 0x8000,  // its own tokens, which have met the keys of so many ranks

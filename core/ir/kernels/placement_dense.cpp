@@ -20,6 +20,23 @@ bool quantize(const Kernel& k, AxisOperands& o) {
   const Along scales = o.in[1] == Along::Nothing ? x : whole;
   return has_values(x) && fits(o.in[1], whole) && results(k, o, {{x, scales}});
 }
+/// Of a sum that has not been taken, each rank's term is rounded; what has rows is not sent so.
+bool to_codes(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0];
+  const bool flat =
+      x == Along::Same || x == Along::Flat || x == Along::Split || x == Along::Partial;
+  return flat && results(k, o, {{x}});
+}
+bool from_codes(const Kernel& k, AxisOperands& o) {
+  const Along y = o.in[0];
+  if (y == Along::Terms) return k.dims[5] > 1 && results(k, o, {{Along::Flat}});
+  const bool flat =
+      y == Along::Same || y == Along::Flat || y == Along::Split || y == Along::Partial;
+  return flat && results(k, o, {{y}});
+}
+/// Lengths are of whole columns.
+bool orthonormalize(AxisOperands& o) { return o.out[0] == Along::Same; }
+
 bool scaled_gemm(const Kernel& k, AxisOperands& o) {
   const auto& [a, b, bias, resid, a_scales, b_scales, rest1, rest2] = o.in;
   const auto fit = [](Along scales, Along codes) {
@@ -263,6 +280,12 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return quantize(kernel, operands);
     case KernelKind::ScaledGemm:
       return scaled_gemm(kernel, operands);
+    case KernelKind::ToCodes:
+      return to_codes(kernel, operands);
+    case KernelKind::FromCodes:
+      return from_codes(kernel, operands);
+    case KernelKind::Orthonormalize:
+      return orthonormalize(operands);
     case KernelKind::ColumnSum:
       return results(kernel, operands, {{sum_over_rows(operands.in[0])}});
     case KernelKind::AttentionForward:

@@ -17,6 +17,7 @@ using enum OperandType;
 using enum Effect;
 
 std::vector<KernelRow> dense();
+std::vector<KernelRow> compression();
 std::vector<KernelRow> attention();
 std::vector<KernelRow> norms();
 std::vector<KernelRow> elementwise();

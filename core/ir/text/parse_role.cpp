@@ -8,10 +8,11 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words& unit_keys() {
-  static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
-                             "adam_m",      "adam_v",         "tied_copy",   "parameters",
-                             "whole_param", "split_group",    "master",      "gathered_late",
-                             "state_block", "frozen",         "outer",       "outer_momentum"};
+  static const Words keys = {"elements",    "shard_elements", "shard_group",   "param",
+                             "adam_m",      "adam_v",         "tied_copy",     "parameters",
+                             "whole_param", "split_group",    "master",        "gathered_late",
+                             "state_block", "frozen",         "outer",         "outer_momentum",
+                             "feedback",    "sketch",         "feedback_group"};
   return keys;
 }
 
@@ -171,6 +172,12 @@ class RoleParser {
         return s_.buffer_id(unit.outer);
       case 15:
         return s_.buffer_id(unit.outer_momentum);
+      case 16:
+        return s_.buffer_id(unit.feedback);
+      case 17:
+        return s_.buffer_id(unit.sketch);
+      case 18:
+        return s_.in.reference(s_.groups, "group", unit.feedback_group.v);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();
@@ -178,8 +185,11 @@ class RoleParser {
               !s_.in.expect(':') || !s_.in.number(part.offset)) {
             return false;
           }
-          return !s_.in.take(':') || (s_.in.number(part.sections.first) && s_.in.expect('-') &&
-                                      s_.in.number(part.sections.end));
+          if (s_.in.take(':') && !(s_.in.number(part.sections.first) && s_.in.expect('-') &&
+                                   s_.in.number(part.sections.end))) {
+            return false;
+          }
+          return !s_.in.take('~') || s_.in.number(part.low_rank);
         });
     }
   }

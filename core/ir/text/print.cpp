@@ -321,6 +321,12 @@ class Printer {
     if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
     if (unit.outer.valid()) put(" outer=", unit.outer);
     if (unit.outer_momentum.valid()) put(" outer_momentum=", unit.outer_momentum);
+    if (unit.feedback.valid()) put(" feedback=", unit.feedback);
+    if (unit.sketch.valid()) put(" sketch=", unit.sketch);
+    if (unit.feedback_group.valid()) {
+      put(" feedback_group=");
+      put_reference(groups_, unit.feedback_group.v);
+    }
     if (unit.state_block != 0) put(" state_block=", unit.state_block);
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");
@@ -332,6 +338,7 @@ class Printer {
       put(":", unit.parameters[i].offset);
       const SectionRange& sections = unit.parameters[i].sections;
       if (!sections.all()) put(":", sections.first, "-", sections.end);
+      if (unit.parameters[i].low_rank != 0) put("~", unit.parameters[i].low_rank);
     }
     put("\n");
   }

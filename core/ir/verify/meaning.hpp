@@ -34,17 +34,26 @@ enum class Means : std::uint8_t {
   Moment2,        // the second one
   Outer,          // what the replicas of unit `id` started from, after `version` outer steps
   OuterMomentum,  // the momentum of the outer optimizer, likewise
-  Way,          // how far the replicas have come in unit `id`, or, without `Outer`, where they are
-  Tensor,       // a layer's; `id` names the formal under which a function wrote it
-  Gradient,     // of unit `id`: the sum of `terms`, one for every use of the unit
-  Direction,    // what momentum makes of the gradient of unit `id` for update `version`
-  Orthogonal,   // a direction of unit `id` of which every matrix is orthogonal
-  Statistics,   // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`
-  Loss,         // the sum of `terms`, one for every microbatch
-  Squares,      // of gradients: the sum of `terms`, one for every unit
-  Coefficient,  // by which clipping multiplies the gradients
-  Norm,         // of the gradients of all units
-  Message,      // what receive number `id` will bring
+  Way,           // how far the replicas have come in unit `id`, or, without `Outer`, where they are
+  Tensor,        // a layer's; `id` names the formal under which a function wrote it
+  Gradient,      // of unit `id`: the sum of `terms`, one for every use of the unit
+  CodedWeights,  // codes of the parameters of unit `id` after `version` updates
+  CodedGradient,  // codes of Gradient or Slices, for `version` ranks
+  Slices,         // of a gradient: the sums over some ranks of the shards of the others
+  Compensated,    // a gradient of unit `id` with what was left out of the last one
+  Feedback,       // what was left out of gradients of unit `id`, in this step if `version` is 1
+  Sketch,         // the right factors that unit `id` begins a step with
+  LeftFactor,     // of parameter `version` of unit `id`: the gradient times its right factor
+  Basis,          // a left factor of which the columns are orthonormal
+  RightFactor,    // likewise: the gradient's transpose times its basis
+  Direction,      // what momentum makes of the gradient of unit `id` for update `version`
+  Orthogonal,     // a direction of unit `id` of which every matrix is orthogonal
+  Statistics,     // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`
+  Loss,           // the sum of `terms`, one for every microbatch
+  Squares,        // of gradients: the sum of `terms`, one for every unit
+  Coefficient,    // by which clipping multiplies the gradients
+  Norm,           // of the gradients of all units
+  Message,        // what receive number `id` will bring
 };
 
 struct Meaning {

@@ -376,6 +376,26 @@ class RoleCheck {
     check_moment(name, "adam_v", unit, unit.adam_v);
     check_unit_buffer(name, "outer", unit.outer, unit.shard_elements, false);
     check_unit_buffer(name, "outer_momentum", unit.outer_momentum, unit.shard_elements, false);
+    check_low_rank(name, unit);
+  }
+
+  void check_low_rank(const std::string& name, const Unit& unit) {
+    if (unit.feedback_group.v != -1 && !in_table(unit.feedback_group.v, program_.groups)) {
+      return faults_.add(name + " names a group of feedback that does not exist");
+    }
+    for (const UnitParameter& part : unit.parameters) {
+      const Parameter& parameter = program_.parameters[part.parameter];
+      const auto [rows, cols] = matrix_shape(parameter);
+      if (part.low_rank == 0) continue;
+      if (part.low_rank < 0 || part.low_rank > std::min(rows, cols) || !unit.sketch.valid() ||
+          held_elements(program_, unit, part) != rows * cols) {
+        return faults_.add(name + ": " + parameter.name + " cannot be a product of rank " +
+                           number(part.low_rank));
+      }
+    }
+    check_unit_buffer(name, "feedback", unit.feedback, unit.elements, false);
+    const std::int64_t factors = sketch_offset(program_, unit, unit.parameters.size());
+    check_unit_buffer(name, "sketch", unit.sketch, factors, factors > 0);
   }
 
   void check_moment(const std::string& name, std::string_view what, const Unit& unit, BufferId id) {

@@ -28,6 +28,7 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, int ranks, b
       if (before == Along::Tokens) return Along::Split;  // exchanges tokens for heads
       if (before == Along::Split) return Along::Tokens;
       if (before == Along::Own) return Along::OwnExperts;  // counts of the rows to exchange
+      if (flat) return when(before == Along::Partial, Along::Terms);
       [[fallthrough]];
     case OpKind::AllToAllRows:
       switch (before) {  // exchanges rows in places for those of its experts
@@ -57,8 +58,15 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
       held.content.meaning.own &&
       run.role.buffer(run.role.root(run.role.args_of(op)[0])).kind == BufferKind::Grad;
   const bool flat = own_gradient || what == Means::Gradient || what == Means::Weights ||
-                    what == Means::Moment1 || what == Means::Moment2;
+                    what == Means::Moment1 || what == Means::Moment2 ||
+                    what == Means::CodedWeights || what == Means::CodedGradient;
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
+  const bool for_others = held.content.meaning.version != group_size(program_.mesh, group);
+  if (what == Means::CodedGradient && (op.kind != OpKind::AllToAll || for_others)) {
+    return fault(run, id,
+                 text(held.content.meaning) + " are for an all_to_all between " +
+                     number(held.content.meaning.version) + " ranks");
+  }
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
   const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
   const PatternId before = held.content.pattern;
@@ -173,25 +181,11 @@ bool Values::collective(RoleRun& run, OpId id) {
     held[0].end = out.bytes.v;
     const Content& c = held[0].content;
     if (op.kind == OpKind::AllGather && c.meaning.what == Means::Weights) {
-      Pattern whole = patterns_.at(whole_units_[c.meaning.id]);
-      bool shard = false;
-      for (const int axis : axes_) {
-        const Along along = patterns_.at(c.pattern).pieces[0].as.placement.along(axis);
-        shard = shard || along == Along::Flat;
-      }
-      const DType type = patterns_.at(c.pattern).pieces[0].as.dtype;
-      for (Pattern::Piece& piece : whole.pieces) {
-        piece.as.dtype = type;
-        if (piece.end == Patterns::kEndless) continue;
-        piece.begin *= size_of(type);
-        piece.end *= size_of(type);
-      }
-      const Along of_replicas =
-          apart_ < 0 ? Along::Same : patterns_.at(c.pattern).pieces[0].as.placement.along(apart_);
-      if (!shard) {
-        held[0].content.pattern =
-            placed_along(patterns_.intern(std::move(whole)), apart_, of_replicas);
-      }
+      const PlacedAs as = patterns_.at(c.pattern).pieces[0].as;
+      const bool shard = std::any_of(axes_.begin(), axes_.end(), [&](int axis) {
+        return as.placement.along(axis) == Along::Flat;
+      });
+      if (!shard) held[0].content.pattern = whole_weights(c.meaning.id, as);
     }
   }
   if (op.kind == OpKind::AllToAllRows && !counts_rows(run, id, group, held)) return true;

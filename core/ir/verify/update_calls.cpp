@@ -14,6 +14,7 @@ bool Values::is_update(const Function& function) {
     return kernel.dims[0] == 1 && function.formals.size() == 2 && kernel.in[0].offset == 0 &&
            kernel.out[0].offset == 0 && kernel.in[0].formal == 0 && kernel.out[0].formal == 1;
   }
+  if (kernel.kind == KernelKind::ToCodes || kernel.kind == KernelKind::FromCodes) return true;
   return kernel.kind >= KernelKind::Fill && kernel.kind <= KernelKind::Sgd;
 }
 
@@ -41,6 +42,10 @@ bool Values::update_call(RoleRun& run, OpId id) {
       return clip(run, id, kernel);
     case KernelKind::Momentum:
       return momentum(run, id, kernel);
+    case KernelKind::ToCodes:
+      return to_codes(run, id, kernel);
+    case KernelKind::FromCodes:
+      return from_codes(run, id, kernel);
     default:
       return update(run, id, kernel);
   }

@@ -252,6 +252,24 @@ std::string Values::text(const Meaning& m) const {
       return names_[m.id] + of;
     case Means::Gradient:
       return "the gradient of " + unit();
+    case Means::CodedWeights:
+      return "codes of the weights of " + unit();
+    case Means::CodedGradient:
+      return "codes of the gradient of " + unit();
+    case Means::Slices:
+      return "sums of shards of the gradient of " + unit();
+    case Means::Compensated:
+      return "the gradient of " + unit() + " with what was left out before";
+    case Means::Feedback:
+      return "what was left out of gradients of " + unit();
+    case Means::Sketch:
+      return "the last right factors of " + unit();
+    case Means::LeftFactor:
+      return "a left factor of the gradient of " + unit();
+    case Means::Basis:
+      return "a basis of the gradient of " + unit();
+    case Means::RightFactor:
+      return "a right factor of the gradient of " + unit();
     case Means::Direction:
       return "the direction of " + unit();
     case Means::Orthogonal:
@@ -383,6 +401,12 @@ void Values::place_units(RoleRun& run) {
       if (what == Means::Outer || what == Means::OuterMomentum) {
         c.pattern = placed_along(c.pattern, apart_, Along::Same);
       }
+      if (what == Means::Feedback) {
+        for (const int axis : axes_) {
+          if (in(unit.feedback_group, axis))
+            c.pattern = placed_along(c.pattern, axis, Along::Partial);
+        }
+      }
       const Touch touch =
           run.ranges.part(buffer, 0, run.role.buffer(buffer).bytes.v, Access::Write);
       put(run, touch, c);
@@ -398,6 +422,8 @@ void Values::place_units(RoleRun& run) {
     put_state(unit.adam_v, Means::Moment2, Along::Flat);
     put_state(unit.outer, Means::Outer, Along::Flat);
     put_state(unit.outer_momentum, Means::OuterMomentum, Along::Flat);
+    put_state(unit.sketch, Means::Sketch, Along::Same);
+    put_state(unit.feedback, Means::Feedback, Along::Flat);
   }
 }
 
@@ -419,6 +445,7 @@ bool Values::step(RoleRun& run) {
     if (op.phase == Phase::S) return synchronization_call(run, id);
     const bool between = op.phase == Phase::O || op.phase == Phase::None;
     if (between && orthogonalizes(function)) return orthogonalize(run, id);
+    if (between && is_low_rank(function)) return low_rank_call(run, id);
     return between && is_update(function) ? update_call(run, id) : layer_call(run, id);
   }
   if (is_collective(op.kind)) return collective(run, id);
@@ -593,6 +620,7 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
                                    " updates of " + number(updates)));
         });
     finish_on_drive(run, unit, end);
+    check_low_rank_after(run, unit, end);
   }
 }
 

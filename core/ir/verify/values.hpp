@@ -122,6 +122,23 @@ class Values {
   const Unit* unit_of(RoleRun& run, OpId id, const std::optional<Content>& found, Means wanted,
                       std::int64_t elements);
 
+  // codes_calls.cpp: codes of weights and gradients
+  bool to_codes(RoleRun& run, OpId id, const Kernel& kernel);
+  bool from_codes(RoleRun& run, OpId id, const Kernel& kernel);
+  bool weights_from_codes(RoleRun& run, OpId id, const Kernel& kernel, const Content& codes);
+  bool sum_of_codes(RoleRun& run, OpId id, const Kernel& kernel, const Content& codes);
+  PatternId whole_weights(UnitNumber unit, PlacedAs as);
+
+  // low_rank_calls.cpp: gradients as products of low rank
+  static bool is_low_rank(const Function& function);
+  bool low_rank_call(RoleRun& run, OpId id);
+  struct LowRankArgs;
+  bool low_rank_args(RoleRun& run, OpId id, LowRankArgs& args);
+  bool project(RoleRun& run, OpId id, LowRankArgs& args);
+  bool factor(RoleRun& run, OpId id, LowRankArgs& args);
+  bool restore(RoleRun& run, OpId id, LowRankArgs& args);
+  void check_low_rank_after(RoleRun& run, const Unit& unit, OpId end);
+
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
   bool counts_rows(RoleRun& run, OpId id, const Group& group, const std::vector<Held>& made);

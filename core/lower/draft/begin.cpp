@@ -1,5 +1,7 @@
 // Begins a draft before the first pass: makes the mesh, and the model's layers in the shapes that a
 // rank computes.
+#include <numeric>
+
 #include "core/base/float8.hpp"
 #include "core/lower/draft/draft.hpp"
 
@@ -20,8 +22,8 @@ Draft::Draft(const Scenario& s) : scenario(s) {
                        {"dp_replicate", strategy.data_parallel_replicate_degree},
                        {"dp_shard", strategy.data_parallel_shard_degree},
                        {"tp", strategy.tensor_parallel_degree}};
-  if (strategy.reshards_to_fewer()) {  // neighbouring ranks share the copy kept after forward
-    const int inner = strategy.fsdp_reshard_degree;
+  // Neighbouring ranks share the copy kept after forward, or exchange gradients first.
+  if (const int inner = strategy.inner_shards(); inner > 1) {
     program.mesh.dims[2].size /= inner;
     program.mesh.dims.insert(program.mesh.dims.begin() + 3, {"dp_reshard", inner});
   }
@@ -76,6 +78,9 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();
   shape.shard_multiple = s.optimizer.state_block();
+  if (strategy.sends_codes()) {
+    shape.shard_multiple = std::lcm(shape.shard_multiple, strategy.zero_quantized_block_size);
+  }
   shape.plain_apart =
       s.optimizer.weight_decay > 0 && s.optimizer.weight_decay_on == DecayedParameters::Matrices;
   shape.matrices_apart = s.optimizer.is_muon();

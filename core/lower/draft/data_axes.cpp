@@ -18,7 +18,7 @@ Dims shard_dims(const Draft& draft, std::string_view split_axis) {
   const StrategySpec& strategy = draft.scenario.strategy;
   Dims dims;
   if (strategy.data_parallel_shard_degree > 1) dims.emplace_back("dp_shard");
-  if (strategy.reshards_to_fewer()) dims.emplace_back("dp_reshard");
+  if (strategy.inner_shards() > 1) dims.emplace_back("dp_reshard");
   if (strategy.experts_over_shards() > 1) dims.emplace_back("ep");
   for (const std::string_view dim : {"cp", "cp_heads"}) {
     if (draft.program.mesh.size_of(dim) > 1) dims.emplace_back(dim);

@@ -104,11 +104,12 @@ class HostRewriter {
     }
   }
 
-  /// Copies shards of parameters that lie on the host to the device before they are gathered.
+  /// Copies shards of parameters that lie on the host to the device before they are gathered, or
+  /// their codes are made.
   void fetch_parameters() {
     for (std::size_t i = 0; i < role_.ops.size(); ++i) {
       const Op& op = role_.ops[i];
-      if (op.kind != OpKind::AllGather) continue;
+      if (op.kind != OpKind::AllGather && op.stream != Stream::Gather) continue;
       BufferId& shard = role_.args[op.args_begin];
       if (role_.buffer(shard).tier != Tier::Host) continue;
       const BufferId gathered = role_.args_of(op)[1];

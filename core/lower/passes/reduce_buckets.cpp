@@ -1,10 +1,11 @@
 // reduce without shards: puts gradients into buckets, and all-reduces each when its last gradient
-// is ready.
+// is ready. With PowerSGD, matrices are summed as products of low rank (low_rank.hpp).
 #include <algorithm>
 #include <map>
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/low_rank.hpp"
 #include "core/lower/passes/reduce.hpp"
 
 namespace lockstep {
@@ -22,9 +23,10 @@ class Buckets {
   void add(std::size_t u, std::size_t ready) {
     const std::int64_t element = size_of(draft_.dtype_of(BufferKind::Grad));
     units_.push_back({u, total_});
-    for (const UnitParameter& p : role_.units[u].parameters) {
-      const std::int64_t bytes = held_elements(draft_.program, role_.units[u], p) * element;
-      pieces_.push_back({total_, total_ + bytes, ready});
+    const Unit& unit = role_.units[u];
+    for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
+      const std::int64_t bytes = held_elements(draft_.program, unit, unit.parameters[p]) * element;
+      pieces_.push_back({total_, total_ + bytes, ready, {u, p}});
       total_ += bytes;
     }
   }
@@ -38,16 +40,24 @@ class Buckets {
     std::int64_t cap = std::min(strategy.first_bucket_cap.v, strategy.bucket_cap.v);
     std::int64_t end = total_;
     std::size_t after = 0;  // the op for which the bucket waits
+    std::vector<BucketPart> parts;
     for (std::size_t i = pieces_.size(); i-- > 0;) {
       after = std::max(after, pieces_[i].ready);
+      parts.push_back(pieces_[i].part);
       if (end - pieces_[i].begin < cap && i > 0) continue;
       const std::int64_t begin = pieces_[i].begin;
       const std::size_t place = strategy.overlap_grad_reduce ? after + 1 : role_.ops.size();
-      if (!views()) copy(place, begin, end, true, insertions);
-      insertions.push_back({place,
-                            collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
-                            {add_view(role_, grads_, begin, Bytes{end - begin})}});
-      if (!views()) copy(role_.ops.size(), begin, end, false, insertions);
+      if (strategy.power_sgd.on() && has_low_rank(parts)) {
+        std::reverse(parts.begin(), parts.end());
+        sum_low_rank(draft_, out_, parts, group_, place, insertions);
+      } else if (group_.valid()) {
+        if (!views()) copy(place, begin, end, true, insertions);
+        insertions.push_back({place,
+                              collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
+                              {add_view(role_, grads_, begin, Bytes{end - begin})}});
+        if (!views()) copy(role_.ops.size(), begin, end, false, insertions);
+      }
+      parts.clear();
       cap = strategy.bucket_cap.v;
       end = begin;
     }
@@ -69,6 +79,11 @@ class Buckets {
     }
   }
 
+  bool has_low_rank(const std::vector<BucketPart>& parts) const {
+    return std::any_of(parts.begin(), parts.end(), [&](const BucketPart& part) {
+      return role_.units[part.unit].parameters[part.parameter].low_rank > 0;
+    });
+  }
   bool views() const { return draft_.scenario.strategy.gradient_as_bucket_view; }
 
   /// Copies bytes [begin, end) of the buckets from the units' gradients, or back to them.
@@ -93,6 +108,7 @@ class Buckets {
   struct Piece {
     std::int64_t begin, end;
     std::size_t ready;  // the op that writes it last
+    BucketPart part;
   };
   Draft& draft_;
   DraftRole& out_;
@@ -111,8 +127,11 @@ void all_reduce_buckets(Draft& draft, DraftRole& out) {
   std::map<GroupId, Buckets> by_group;
   for (std::size_t u = 0; u < out.units.size(); ++u) {
     const UnitLayout& layout = layout_of(draft, out.units[u]);
-    if (layout.frozen || replicas(draft, layout) == 1) continue;
-    const GroupId group = replica_group(draft, layout);
+    const bool low_rank = draft.scenario.strategy.power_sgd.on();
+    const bool alone = replicas(draft, layout) == 1;
+    if (layout.frozen || (alone && !low_rank)) continue;
+    const GroupId group = alone ? GroupId{} : replica_group(draft, layout);
+    if (low_rank) declare_low_rank(draft, out, u, group);
     by_group.try_emplace(group, draft, out, group).first->second.add(u, ready[u]);
   }
   std::vector<Insertion> insertions;

@@ -1,7 +1,7 @@
 // unshard: gathers parameters that a rank keeps in shards ahead of their use, and drops the copies
 // after it (Zhao et al. 2023, FSDP; ZeRO stage 3), in the order of FSDP2. Parameters that the last
 // step updated in pieces, without gathering them (overlap_param_gather), are gathered ahead of
-// their first use.
+// their first use. With quantized weights, what is gathered are codes (Wang et al. 2023, ZeRO++).
 #include "core/schedule/unshard.hpp"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/codes.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {
@@ -156,7 +157,7 @@ class Gatherer {
         unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
     std::erase_if(all, [&](const Episode& e) {
       const Unit& unit = role_.units[e.unit];
-      return unit.whole_param || !unit.shard_group.valid();
+      return unit.whole_param || (!unit.shard_group.valid() && !rounds(unit));
     });
     const auto in_forward = [&](const Episode& e) { return role_.ops[e.first].phase == Phase::F; };
     GroupId fewer;
@@ -179,17 +180,56 @@ class Gatherer {
       place = std::max(place, place_ahead(layers, e.first, ahead));
       const bool from_piece = !in_forward(e) && kept_pieces[u].valid();
       const BufferId source = from_piece ? kept_pieces[u] : unit.param;
-      insertions_.push_back({place,
-                             once_reached(place, collective(OpKind::AllGather, Stream::Gather,
-                                                            from_piece ? fewer : unit.shard_group,
-                                                            layer_of(out_, u))),
-                             {source, full}});
+      if (strategy_.zero_quantized_weights && !from_piece) {
+        gather_codes(place, u, full);
+      } else {
+        insertions_.push_back({place,
+                               once_reached(place, collective(OpKind::AllGather, Stream::Gather,
+                                                              from_piece ? fewer : unit.shard_group,
+                                                              layer_of(out_, u))),
+                               {source, full}});
+      }
       if (!in_forward(e)) {
         --backward_left[u];
       } else if (backward_left[u] > 0) {
         keep_piece(place, u, full, fewer, kept_pieces);
       }
     }
+  }
+  /// Whether a unit is rounded although the rank holds all of it, as other layouts round what they
+  /// gather.
+  bool rounds(const Unit& unit) const {
+    return strategy_.zero_quantized_weights && unit.elements > strategy_.fsdp_persistence_threshold;
+  }
+  /// ZeRO++'s gather: each rank sends the codes of its shard, and all compute with the values of
+  /// codes, those of their own shard included.
+  void gather_codes(std::size_t place, std::size_t u, BufferId full) {
+    const Unit& unit = role_.units[u];
+    const bool shared = unit.shard_group.valid();
+    const int ranks =
+        shared ? group_size(draft_.program.mesh, draft_.program.group(unit.shard_group)) : 1;
+    const DType type = role_.buffer(full).dtype;
+    const int layer = layer_of(out_, u);
+    CodedParts what{unit.shard_elements, 1, strategy_.zero_quantized_block_size, 8};
+    BufferId codes = add_codes(draft_, role_, what.bytes(), layer);
+    const auto call = [&](FunctionId function) {
+      Op op;
+      op.stream = Stream::Gather;
+      op.target = function.v;
+      op.layer = static_cast<std::int16_t>(layer);
+      return op;
+    };
+    insertions_.push_back(
+        {place, once_reached(place, call(to_codes(draft_, what, 1, type))), {unit.param, codes}});
+    if (shared) {
+      what.parts = ranks;
+      const BufferId all = add_codes(draft_, role_, what.bytes(), layer);
+      insertions_.push_back({place,
+                             collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer),
+                             {codes, all}});
+      codes = all;
+    }
+    insertions_.push_back({place, call(from_codes(draft_, what, 1, type)), {codes, full}});
   }
   /// The op, made to wait for the computation before `place`. A prefetch goes out no earlier, even
   /// if there is memory for it: an all-gather of FSDP2 waits until the copy before it is used,
@@ -265,7 +305,9 @@ class Gatherer {
 }  // namespace
 
 void unshard(Draft& draft) {
-  if (draft.model.units.empty() || draft.scenario.strategy.state_shards() == 1) return;
+  const StrategySpec& strategy = draft.scenario.strategy;
+  const bool gathers = strategy.state_shards() > 1 || strategy.zero_quantized_weights;
+  if (draft.model.units.empty() || !gathers) return;
   for (DraftRole& out : draft.roles) Gatherer(draft, out).run();
 }
 

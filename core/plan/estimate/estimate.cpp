@@ -86,6 +86,7 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (!s.model.frozen.empty()) return "frozen parameters";
   if (p.offload != Offload::None) return "offload";
   if (p.trains_apart()) return "replicas that train apart";
+  if (p.sends_codes() || p.power_sgd.on()) return "compressed communication";
   if (s.what_if.straggler_rank >= 0 || s.what_if.jitter != 0) return "stragglers and jitter";
   if (s.cluster.ranks_per_device > 1) return "ranks that share a device";
   if (s.cluster.loader.sample.v > 0) return "a data loader";

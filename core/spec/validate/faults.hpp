@@ -81,6 +81,9 @@ void validate_optimizer(const Scenario& scenario, Faults& faults);
 
 /// Replicas that train apart.
 void validate_local_sgd(const Scenario& s, Faults& faults);
+/// What is sent in fewer bits (ZeRO++), or as products of low rank (PowerSGD).
+void validate_quantized_collectives(const Scenario& s, Faults& faults);
+void validate_power_sgd(const Scenario& s, Faults& faults);
 /// What lies beyond the device, and where.
 void validate_offload(const Scenario& s, Faults& faults);
 

@@ -460,6 +460,8 @@ std::vector<Fault> validate(const Scenario& scenario) {
       validate_versions(scenario, faults);
     }
     validate_local_sgd(scenario, faults);
+    validate_quantized_collectives(scenario, faults);
+    validate_power_sgd(scenario, faults);
     validate_costs(scenario, faults);
   }
   return faults.take();

@@ -297,6 +297,31 @@ TEST_CASE("the parts of an update of Muon by hand", "[backends][reference]") {
   CHECK(moved[0][0] == Approx(10 - 0.2 * 0.5 * (2 + 0.1 * 10)));
 }
 
+TEST_CASE("codes of four bits, and the sums of what they stand for, by hand",
+          "[backends][reference]") {
+  // One block of four values, of which the largest is 7 × 0.5: codes 7, -2, 1 and 0.
+  const auto coded = run({K::ToCodes, {4, 1, 1, 4, 4, 1}, {{3.5, -1, 0.6, 0.25}}});
+  CHECK(coded[0] == Values{0, 0, 0, 63, 0xe7, 0x01, 0, 0});  // 0.5F has the bytes 0, 0, 0, 63
+  CHECK(run({K::FromCodes, {4, 1, 4, 4, 1, 1}, {coded[0]}})[0] == Values{3.5, -1, 0.5, 0});
+  Values twice = coded[0];
+  twice.insert(twice.end(), coded[0].begin(), coded[0].end());
+  CHECK(run({K::FromCodes, {4, 2, 4, 4, 1, 2}, {twice}})[0] == Values{7, -2, 1, 0});
+}
+
+TEST_CASE("a basis by hand: columns of length 1, each without those before it",
+          "[backends][reference]") {
+  const auto basis = run({K::Orthonormalize, {2, 2}, {}, {1e-9, 0}, {{3, 1, 4, 0}}})[0];
+  CHECK(basis[0] == Approx(0.6));
+  CHECK(basis[2] == Approx(0.8));
+  CHECK(basis[1] == Approx(0.8));
+  CHECK(basis[3] == Approx(-0.6));
+  // The second column is twice the first: nothing is left of it.
+  CHECK(run({K::Orthonormalize, {2, 2}, {}, {1e-9, 0}, {{3, 6, 4, 8}}})[0][3] == 0);
+  const auto filled = run({K::Orthonormalize, {2, 2}, {}, {1e-9, 1}, {{3, 6, 4, 8}}})[0];
+  CHECK(filled[0] * filled[1] + filled[2] * filled[3] == Approx(0).margin(1e-12));
+  CHECK(filled[1] * filled[1] + filled[3] * filled[3] == Approx(1));
+}
+
 TEST_CASE("a replica's term, and the outer step of DiLoCo, by hand", "[backends][reference]") {
   CHECK(run({K::ReplicaTerm, {2}, {{1, 2}, {5, 8}}, {0.25}})[0] == Values{1, 1.5});
   CHECK(run({K::ReplicaTerm, {2}, {{1, 2}, {}}, {0.25}})[0] == Values{0.25, 0.5});

@@ -100,6 +100,7 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "conv2d_backward_weight",
                                                "conv2d_forward",
                                                "dropout",
+                                               "from_codes",
                                                "grouped_gemm",
                                                "grouped_gemm_weight",
                                                "head_norm_backward_input",
@@ -108,6 +109,7 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "momentum",
                                                "muon",
                                                "normalize",
+                                               "orthonormalize",
                                                "outer_sgd",
                                                "quantize",
                                                "ragged_activation_backward",
@@ -115,7 +117,8 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "ragged_gemm",
                                                "ragged_gemm_weight",
                                                "replica_term",
-                                               "router_bias"});
+                                               "router_bias",
+                                               "to_codes"});
   for (const std::string_view name : lent) {
     CHECK(names.contains(name));
     CHECK_FALSE(borrowed.contains(name));
@@ -238,6 +241,11 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::Quantize, {5, 7, 0, 2, 3, 6}, {35, 6}, {35, 3 * 3}},
       {KernelKind::Quantize, {5, 7, 1, 2, 3, 6}, {35, 6}, {35, 4 * 2}},
       {KernelKind::ScaledGemm, {3, 5, 7, 1, 2, 4}, {21, 35, 5, 15, 3 * 2, 3 * 2}, {15}},
+      // Six parts of five values, each with two scales and two words of codes.
+      {KernelKind::ToCodes, {5, 6, 2, 4, 8, 2}, {30}, {96}},
+      {KernelKind::FromCodes, {5, 6, 4, 8, 2, 1}, {96}, {30}},
+      {KernelKind::FromCodes, {5, 6, 4, 8, 2, 3}, {96}, {10}},
+      {KernelKind::Orthonormalize, {7, 3}, {}, {21}},
       {KernelKind::ColumnSum, {3, 5}, {15}, {5}},
       {KernelKind::LayerNormForward, {3, 5}, {15, 5, 5}, {15, 6}},
       {KernelKind::LayerNormBackwardInput, {3, 5}, {15, 15, 5, 6, 15}, {15}},

@@ -1,0 +1,155 @@
+// What is sent in fewer bits (ZeRO++), or as products of low rank (PowerSGD).
+#include <string>
+
+#include "core/spec/validate/faults.hpp"
+
+namespace lockstep {
+namespace {
+
+/// Keys that are of no use without those that they belong to.
+void validate_unused(const StrategySpec& p, Faults& faults) {
+  const StrategySpec its;
+  if (!p.sends_codes() && p.zero_quantized_block_size != its.zero_quantized_block_size) {
+    faults.add("parallelism.zero_quantized_block_size",
+               "nothing is sent as codes of blocks: give zero_quantized_weights = true or "
+               "zero_quantized_gradients = true, or leave zero_quantized_block_size out");
+  }
+  const bool of_gradients =
+      p.zero_quantized_gradients_bits != its.zero_quantized_gradients_bits ||
+      p.zero_quantized_gradients_inner_degree != its.zero_quantized_gradients_inner_degree;
+  if (!p.zero_quantized_gradients && of_gradients) {
+    faults.add("parallelism.zero_quantized_gradients",
+               "zero_quantized_gradients_bits and zero_quantized_gradients_inner_degree go with "
+               "zero_quantized_gradients = true");
+  }
+}
+
+void validate_quantized_gradients(const StrategySpec& p, Faults& faults) {
+  const int bits = p.zero_quantized_gradients_bits;
+  const int inner = p.zero_quantized_gradients_inner_degree;
+  faults.require(bits == 4 || bits == 8, "parallelism.zero_quantized_gradients_bits",
+                 "must be 4 or 8, got " + std::to_string(bits));
+  if (p.zero_stage < 2 || p.state_shards() == 1) {
+    faults.add("parallelism.zero_quantized_gradients",
+               "zero_quantized_gradients replaces the reduce-scatter of gradients to their shards: "
+               "it needs zero_stage 2 or 3 and a data_parallel_shard_degree above 1");
+  }
+  if (inner < 0 || inner == 1 || (inner > 0 && p.data_parallel_shard_degree % inner != 0)) {
+    faults.add("parallelism.zero_quantized_gradients_inner_degree",
+               "zero_quantized_gradients_inner_degree=" + std::to_string(inner) +
+                   " must be 0 or divide data_parallel_shard_degree=" +
+                   std::to_string(p.data_parallel_shard_degree) + " and be above 1");
+  }
+  if (p.reshards_to_fewer() && inner != 0 && inner != p.fsdp_reshard_degree) {
+    faults.add("parallelism.zero_quantized_gradients_inner_degree",
+               "neighbours that exchange gradients first are those that share parameters after "
+               "forward: give fsdp_reshard_degree=" +
+                   std::to_string(p.fsdp_reshard_degree) + ", or leave it out");
+  }
+}
+
+}  // namespace
+
+void validate_quantized_collectives(const Scenario& s, Faults& faults) {
+  const StrategySpec& p = s.strategy;
+  validate_unused(p, faults);
+  if (!p.sends_codes()) return;
+  const char* const key = p.zero_quantized_weights ? "parallelism.zero_quantized_weights"
+                                                   : "parallelism.zero_quantized_gradients";
+  if (p.zero_quantized_gradients) validate_quantized_gradients(p, faults);
+  if (p.zero_quantized_weights && p.zero_stage != 3) {
+    faults.add(
+        key,
+        "zero_quantized_weights is of the gathers of parameters that a rank keeps in shards: "
+        "it needs zero_stage = 3");
+  }
+  const std::int64_t block = p.zero_quantized_block_size;
+  faults.require(block >= 2 && block <= (1 << 20) && block % 2 == 0,
+                 "parallelism.zero_quantized_block_size",
+                 "must be even, at least 2 and at most 1048576, got " + std::to_string(block));
+  if (s.model.architecture == Architecture::Synthetic) {
+    faults.add(key, "the synthetic model has neither parameters nor gradients to send");
+  }
+  if (p.expert_parallel_degree > 1) {
+    faults.add(key,
+               "is not built beside expert parallelism: experts that one rank holds alone are not "
+               "sent, and would be the only ones that are not rounded; leave one of the two out",
+               ErrorKind::Unsupported);
+  }
+}
+
+void validate_power_sgd(const Scenario& s, Faults& faults) {
+  const StrategySpec& p = s.strategy;
+  const PowerSgdSpec& low = p.power_sgd;
+  const char* const key = "power_sgd.matrix_approximation_rank";
+  if (low.matrix_approximation_rank < 0 || low.matrix_approximation_rank > 1024) {
+    faults.add(key,
+               "matrix_approximation_rank must be 0 (gradients are summed as they are) to 1024, "
+               "got " +
+                   std::to_string(low.matrix_approximation_rank));
+    return;
+  }
+  if (!low.on()) {
+    if (low != PowerSgdSpec{}) {
+      faults.add(key,
+                 "gradients are summed as they are: give matrix_approximation_rank, such as 4, "
+                 "or leave [power_sgd] out");
+    }
+    return;
+  }
+  faults.require(low.min_compression_rate > 0, "power_sgd.min_compression_rate",
+                 "must be positive");
+  const auto refuse = [&](const std::string& message) {
+    faults.add(key, message, ErrorKind::Unsupported);
+  };
+  if (s.model.architecture == Architecture::Synthetic) {
+    faults.add(key, "the synthetic model has no gradients to compress");
+  }
+  if (p.state_shards() > 1) {
+    refuse(
+        "PowerSGD compresses the all-reduce of DDP, and gradients in shards are scattered: give "
+        "zero_stage = 0, or leave [power_sgd] out");
+  }
+  if (p.tensor_parallel_degree > 1 || p.vocabulary_parallel_pipeline) {
+    refuse(
+        "PowerSGD is not built where ranks divide matrices: a product that approximates a part "
+        "is not that part of what approximates the whole, so that training would depend on the "
+        "layout");
+  }
+  if (s.model.experts > 0) {
+    refuse("PowerSGD is not built for experts, whose gradients are many small matrices");
+  }
+  const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
+  const bool named = p.pipeline_parallel_schedule_csv.empty();
+  if (p.pipeline_parallel_degree > 1 && (s.model.tied_embeddings || (named && rules.copies > 1))) {
+    refuse(
+        "PowerSGD is refused where pipeline ranks add up gradients of one parameter (tied "
+        "embeddings, schedules that train two copies): the sum of two products of low rank has "
+        "a higher one; untie the embeddings, or take another schedule");
+  }
+  if (p.weight_versions() != WeightVersions::One) {
+    refuse(std::string(rules.name) +
+           " updates weights while microbatches are under way: PowerSGD "
+           "is built for one all-reduce a step");
+  }
+  if (p.trains_apart()) {
+    refuse("replicas that train apart do not sum their gradients: leave [power_sgd] out");
+  }
+  if (s.training.scales_loss()) {
+    refuse(
+        "a step whose gradients overflow in float16 would leave infinities in what PowerSGD "
+        "feeds back: train in bfloat16");
+  }
+  if (size_of(s.training.reduce_dtype()) < 4) {
+    refuse(
+        "PowerSGD makes bases orthonormal, for which 16 bits are too few: give "
+        "mixed_precision_reduce = \"float32\"");
+  }
+  if (!p.gradient_as_bucket_view) {
+    refuse(
+        "PowerSGD is built for gradients that lie in their buckets: give "
+        "gradient_as_bucket_view = true");
+  }
+}
+
+}  // namespace lockstep
