@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/ir/lifetimes.hpp"
+#include "core/ir/parts.hpp"
 
 namespace lockstep::verification {
 
@@ -63,8 +64,8 @@ void Values::read_layers(RoleRun& run) {
     seen[op.layer][op.function()] = true;
     for (const Exchange& e : function.exchanges) {
       NamedExchange named{e.kind,
-                          {FormalRole::Tensor, name(e.in), -1, {}},
-                          {FormalRole::Tensor, name(e.out), -1, {}}};
+                          {FormalRole::Tensor, name(e.in), -1, {}, 0},
+                          {FormalRole::Tensor, name(e.out), -1, {}, 0}};
       if (e.in == "x") named.in.what = FormalRole::X;
       if (e.in == "dy") named.in.what = FormalRole::Dy;
       run.exchanges[op.layer].push_back(named);
@@ -165,9 +166,11 @@ FunctionRole Values::role_of(const Function& function) {
     }
   }
   for (std::size_t f = 0; f < function.formals.size(); ++f) {
-    const std::string& formal = function.formals[f].name;
+    const TensorPart part = part_of(function.formals[f].name);
+    const std::string_view formal = part.tensor;
     FormalRole& r = role.formals.emplace_back();
     r.name = name(formal);
+    r.begin = part.begin(function.formals[f].bytes.v);
     const auto is_unit = [&](std::string_view prefix) {
       return formal.starts_with(prefix) &&
              (formal.size() == prefix.size() || formal[prefix.size()] == '_');
