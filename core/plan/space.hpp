@@ -82,6 +82,11 @@ Result<LayoutConstraints::Only> parse_only(const std::string& text);
 /// Points may still be refused by validate(layout_of(point)).
 std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstraints& constraints);
 
+/// Sets the degree of tensor parallelism, with sequence parallelism where the model has it. Rows
+/// are gathered in so many chunks then (StrategySpec::tensor_parallel_chunks).
+void divide_tensors(StrategySpec& strategy, const LayoutPoint& point, const ModelSpec& model,
+                    int chunks);
+
 /// Sets the degrees of expert parallelism. Experts stay whole where they were, or divided over the
 /// ranks of tensor parallelism.
 void divide_experts(StrategySpec& strategy, const LayoutPoint& point);
