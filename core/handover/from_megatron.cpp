@@ -265,6 +265,13 @@ class MegatronReader : MegatronAccount {
     plan_.flag("parallelism.enable_sequence_parallel", sequence,
                sequence ? from("sequence-parallel") : "");
     if (given("sequence-parallel") && tp == 1) plan_.ignore("sequence-parallel");
+    if (flag("tp-comm-overlap")) {  // Transformer Engine has 4 splits where no file says otherwise
+      if (sequence) {
+        plan_.set("parallelism.tensor_parallel_chunks", std::int64_t{4}, from("tp-comm-overlap"));
+      } else {
+        plan_.ignore("tp-comm-overlap");
+      }
+    }
     read_pipeline(pp);
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
     const std::int64_t launched =

@@ -240,8 +240,10 @@ class TorchtitanReader {
       if (etp > 1) take("parallelism.expert_tensor_parallel_degree", "1");
     }
     find("parallelism.expert_tensor_parallel_degree");
-    if (flag("parallelism.enable_async_tensor_parallel")) {
-      plan_.lose("parallelism.enable_async_tensor_parallel: [framework] overlaps_products = true");
+    // PyTorch multiplies the rows of one rank at a time, while those of the next are on their way.
+    if (flag("parallelism.enable_async_tensor_parallel") && tp > 1) {
+      plan_.set("parallelism.tensor_parallel_chunks", tp,
+                "parallelism.enable_async_tensor_parallel = true");
     }
     read_pipeline(pp);
     const std::int64_t groups = read_replicas_apart(replicate);

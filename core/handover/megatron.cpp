@@ -218,6 +218,10 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
   say_model(s, a, h.unsaid);
   a.set(named("parallelism.tensor_parallel_degree"), p.tensor_parallel_degree);
   a.flag_if(p.sequence_parallel(), named("parallelism.enable_sequence_parallel"));
+  a.flag_if(p.tensor_parallel_chunks > 1, named("parallelism.tensor_parallel_chunks"));
+  leave_unsaid(h.unsaid, p.tensor_parallel_chunks > 1 && p.tensor_parallel_chunks != 4,
+               "parallelism.tensor_parallel_chunks = " + std::to_string(p.tensor_parallel_chunks) +
+                   ": num_splits in the file of --tp-comm-overlap-cfg, which is 4 without one");
   say_pipeline(s, a, h.unsaid);
   a.set(named("parallelism.context_parallel_degree"), p.context_parallel_degree);
   if (p.context_parallel_degree > 1) {

@@ -130,6 +130,11 @@ void say_parallelism(const Scenario& s, Config& config, std::vector<std::string>
   config.set("parallelism.tensor_parallel_degree", std::int64_t{p.tensor_parallel_degree});
   leave_unsaid(unsaid, p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel,
                "parallelism.enable_sequence_parallel = false: it always divides norms by tokens");
+  const int chunks = p.tensor_parallel_chunks;
+  if (chunks > 1) config.set("parallelism.tensor_parallel_chunks", std::string("true"));
+  leave_unsaid(unsaid, chunks > 1 && chunks != p.tensor_parallel_degree,
+               "parallelism.tensor_parallel_chunks = " + std::to_string(chunks) +
+                   ": it has as many parts as ranks");
   config.set("parallelism.context_parallel_degree", std::int64_t{p.context_parallel_degree});
   if (p.context_parallel_degree > 1) {
     const bool ring = p.context_parallel_method == ContextParallelMethod::Ring;

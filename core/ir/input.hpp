@@ -74,8 +74,8 @@ enum class TableKind : std::uint8_t {
   Shift,      // one integer, subtracted from ids of tokens and targets: the first id of the
               // rank's part of the vocabulary; without a table, 0
   Queries,    // the tokens of a sample that the rank attends with; without a table, all
-  Rows,       // one integer: the first of a microbatch's rows that the rank holds between layers,
-              // counted over all its samples; without a table, 0
+  Rows,       // of a microbatch's rows, counted over all its samples, where those begin that the
+              // rank holds between layers: equally many from each of these on; without a table, 0
   Heads,      // which of the model's query heads it attends with; without a table, all
   Positions,  // the last three: what copies of these names bring (see HostData)
   Starts,

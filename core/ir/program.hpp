@@ -219,7 +219,7 @@ std::string_view to_string(Stream stream);
 /// - Documents are the positions at which the documents of the tokens begin that the rank attends
 ///   with (table Queries); DocumentPositions counts the rank's own tokens from there.
 /// - DropoutKeys are the keys of the rows that the rank holds between layers
-///   (core/base/dropout.hpp): of the tokens that Order lists, from the row that Rows says on.
+///   (core/base/dropout.hpp): of the tokens that Order lists, from the rows that Rows says on.
 /// - AttentionDropout is what the dropout of attention's probabilities draws from: the numbers of
 ///   the heads that the rank attends with (table Heads), then the keys of these tokens (Queries).
 /// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how

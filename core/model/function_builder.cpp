@@ -45,6 +45,21 @@ TensorId FunctionBuilder::tensor(std::int64_t elements, DType dtype, std::string
   return id;
 }
 
+TensorId FunctionBuilder::part(TensorId whole, int index, int count) {
+  if (count == 1) return whole;
+  if (tensors_[whole].parts.empty()) {
+    TensorInfo part;
+    part.dtype = tensors_[whole].dtype;
+    part.elements = part.formal_elements = tensors_[whole].elements / count;
+    part.whole = whole;
+    for (part.index = 0; part.index < count; ++part.index) {
+      tensors_[whole].parts.push_back({static_cast<int>(tensors_.size())});
+      tensors_.push_back(part);
+    }
+  }
+  return tensors_[whole].parts[to_size(index)];
+}
+
 void FunctionBuilder::keep(std::int64_t bytes, TensorId beside) {
   if (bytes <= 0) return;
   tensor(bytes, DType::U8);
@@ -53,7 +68,7 @@ void FunctionBuilder::keep(std::int64_t bytes, TensorId beside) {
 
 void FunctionBuilder::touch(Part part, TensorId id, bool write) {
   if (!id.valid()) return;
-  TensorInfo& tensor = tensors_[id];
+  TensorInfo& tensor = tensors_[whole_of(id)];
   if (write) tensor.produced_in |= bits(part) & ~tensor.used_in;
   tensor.used_in |= bits(part);
 }
@@ -95,7 +110,7 @@ void FunctionBuilder::fill_missing(KernelKind kind, Call& call) {
 void FunctionBuilder::drop_unneeded() {
   IndexVector<TensorId, bool> needed(tensors_.size(), false);
   const auto is_result = [&](TensorId t) {
-    const std::string& formal = tensors_[t].formal;
+    const std::string& formal = tensors_[whole_of(t)].formal;
     return !formal.empty() && formal != "x" && formal != "dy";
   };
   std::vector<Emitted> kept;
@@ -103,13 +118,13 @@ void FunctionBuilder::drop_unneeded() {
     Emitted& emitted = emitted_[e];
     const auto& out = emitted.call.out;
     const bool wanted = out.empty() || std::any_of(out.begin(), out.end(), [&](TensorId t) {
-                          return t.valid() && (needed[t] || is_result(t));
+                          return t.valid() && (needed[whole_of(t)] || is_result(t));
                         });
     if (!wanted) continue;
     for (const std::vector<TensorId>* operands :
          {&std::as_const(emitted.call.in), &out}) {  // it may add to its outputs
       for (const TensorId t : *operands) {
-        if (t.valid()) needed[t] = true;
+        if (t.valid()) needed[whole_of(t)] = true;
       }
     }
     kept.push_back(std::move(emitted));
@@ -138,7 +153,7 @@ void FunctionBuilder::communicate(Part part, OpKind kind, std::string axis, Tens
                                   TensorId out) {
   touch(part, in, false);
   touch(part, out, true);
-  for (TensorId t : {in, out}) tensors_[t].communicated = true;
+  for (TensorId t : {in, out}) tensors_[whole_of(t)].communicated = true;
   emitted_.push_back({part, {}, {{}, {}, {in}, {out}}, std::move(axis), kind});
 }
 
@@ -202,7 +217,7 @@ void FunctionBuilder::recompute(const Recompute& what, bool to_end) {
     if (emitted.part != Part::Forward) continue;
     const bool drops = what.everything || (emitted.axis.empty() && wanted(emitted.kind));
     for (TensorId t : emitted.call.out) {
-      if (t.valid()) tensors_[t].dropped |= drops;
+      if (t.valid()) tensors_[whole_of(t)].dropped |= drops;
     }
   }
 }

@@ -63,6 +63,10 @@ class FunctionBuilder {
   /// A tensor whose place follows from its use. One that is communicated needs a unique name.
   TensorId tensor(std::int64_t elements, std::string name = {});
   TensorId tensor(std::int64_t elements, DType dtype, std::string name = {});
+  /// One of `count` equal parts of a tensor, one behind the other; of one alone, the tensor itself.
+  /// What is communicated part by part is waited for part by part. Requires that no part of it is
+  /// divided again, and that all who divide the tensor divide it alike.
+  TensorId part(TensorId whole, int index, int count);
 
   std::int64_t elements(TensorId tensor) const { return tensors_[tensor].elements; }
   /// Room for `bytes` that another's kernels keep from forward to backward where those here do not:
@@ -146,6 +150,9 @@ class FunctionBuilder {
     unsigned used_in = 0;      // bits of the parts that use it
     unsigned produced_in = 0;  // bits of the parts that write it before they read it
     TensorId beside;           // of keep(): the tensor that the above four are taken from
+    TensorId whole;            // of a part: its tensor, which has all of the above but `elements`
+    int index = 0;             // of a part: which of them
+    std::vector<TensorId> parts = {};  // of a tensor that is divided
   };
   struct Emitted {
     Part part;
@@ -155,6 +162,10 @@ class FunctionBuilder {
     OpKind collective = OpKind::AllReduce;
     std::int64_t rows = 0, width = 0;  // of an exchange of rows, whose counts are inputs, too
   };
+  /// The tensor that is placed: the whole of a part, or the tensor itself.
+  TensorId whole_of(TensorId tensor) const {
+    return tensors_[tensor].whole.valid() ? tensors_[tensor].whole : tensor;
+  }
   void touch(Part part, TensorId tensor, bool write);
   void fill_missing(KernelKind kind, Call& call);
 

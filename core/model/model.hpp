@@ -45,6 +45,7 @@ struct LayerShape {
   int tensor_parallel = 1;         // ranks that share every layer
   int vocabulary_stages = 1;       // pipeline ranks that divide the vocabulary, beside these
   bool sequence_parallel = false;  // they also share the rows between its linear layers
+  int tensor_parallel_chunks = 1;  // parts in which these are gathered and scattered
   int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
   bool experts_over_tp = false;    // those of tensor_parallel are among them

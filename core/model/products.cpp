@@ -14,6 +14,10 @@ void LinearProducts::forward(std::int64_t rows, std::int64_t in, std::int64_t ou
   multiply(Part::Forward, rows, out, in, false, a, b, bias, residual, y);
 }
 
+void LinearProducts::keep(std::int64_t rows, std::int64_t in, TensorId x) {
+  if (float8_.active()) rounded(Part::Forward, activation(x, rows, in), true);
+}
+
 void LinearProducts::input_gradient(std::int64_t rows, std::int64_t in, std::int64_t out,
                                     TensorId dy, TensorId w, TensorId residual, TensorId dx) {
   if (!float8_.active()) {

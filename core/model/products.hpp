@@ -60,6 +60,8 @@ class LinearProducts {
   /// weight_gradient() gets the same x, and not one that is gathered again.
   void forward(std::int64_t rows, std::int64_t in, std::int64_t out, TensorId x, TensorId w,
                TensorId bias, TensorId residual, TensorId y, bool keeps_x);
+  /// For products of parts of the rows of x, of which weight_gradient() gets all.
+  void keep(std::int64_t rows, std::int64_t in, TensorId x);
   /// dx = dy · w (+ residual)
   void input_gradient(std::int64_t rows, std::int64_t in, std::int64_t out, TensorId dy, TensorId w,
                       TensorId residual, TensorId dx);

@@ -8,6 +8,7 @@
 
 #include "core/base/free_list.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/ir/parts.hpp"
 #include "core/model/function_builder.hpp"
 
 namespace lockstep {
@@ -21,6 +22,7 @@ constexpr std::array<std::string_view, 21> kFormalOrder = {
     "stash",      "y",      "dx",     "loss",      "gw",          "statistics", "communicated"};
 
 std::size_t formal_rank(std::string_view name) {
+  name = part_of(name).tensor;
   if (name == "ws") return kFormalOrder.size();
   for (const std::string_view unit : {"w", "gw"}) {
     if (name.size() > unit.size() && name.starts_with(unit) && name[unit.size()] == '_')
@@ -92,13 +94,24 @@ class StepAssembly {
         last = function;
       } else {
         const auto& c = std::get<Communication>(step);
-        (last == nullptr ? ahead : last->exchanges)
-            .push_back({c.kind, c.axis, c.in.name, c.out.name});
+        const Exchange whole{c.kind, c.axis, std::string(part_of(c.in.name).tensor),
+                             std::string(part_of(c.out.name).tensor)};
+        // All parts of a tensor go the same way.
+        const bool known = part_of(c.in.name).index > 0;
+        if (!known) (last == nullptr ? ahead : last->exchanges).push_back(whole);
       }
     }
   }
 
   const TensorInfo& info_of(TensorId t) const { return builder_.tensors_[t]; }
+  /// Where a tensor is placed: a part is where its whole is.
+  std::size_t whole_of(std::size_t t) const {
+    return to_size(builder_.whole_of({static_cast<int>(t)}));
+  }
+  std::int64_t offset_in_home(std::size_t t) const {
+    const TensorInfo& tensor = builder_.tensors_[t];
+    return offset_[whole_of(t)] + tensor.index * bytes_of(tensor);
+  }
   static std::int64_t bytes_of(const TensorInfo& t) { return t.elements * size_of(t.dtype); }
   /// The type in which an entry computes: the layer's, or that of its operands if none of them has
   /// the layer's, as where statistics are combined. Codes stand for values of the layer's type.
@@ -115,11 +128,12 @@ class StepAssembly {
   bool accumulates(const std::string& formal) const {
     return std::find(accumulate_.begin(), accumulate_.end(), formal) != accumulate_.end();
   }
+  /// Calls visit(tensor) for all that an entry touches, a part of which it may be.
   template <class Visit>
-  static void each_tensor(const Entry& entry, Visit&& visit) {
+  void each_tensor(const Entry& entry, Visit&& visit) const {
     for (const auto* list : {&entry.in, &entry.out}) {
       for (TensorId t : *list) {
-        if (t.valid()) visit(to_size(t));
+        if (t.valid()) visit(whole_of(to_size(t)));
       }
     }
   }
@@ -138,7 +152,7 @@ class StepAssembly {
         offset_[t] = tensor.offset * size_of(tensor.dtype);
         continue;
       }
-      if (tensor.communicated) continue;
+      if (tensor.communicated || tensor.whole.valid()) continue;
       const TensorInfo& life = tensor.beside.valid() ? info_of(tensor.beside) : tensor;
       // Parts that use it without writing it first get it from an earlier part.
       const unsigned given = life.used_in & ~life.produced_in;
@@ -224,13 +238,14 @@ class StepAssembly {
     std::vector<Entry> kept;
     for (std::size_t e = entries_.size(); e-- > 0;) {
       Entry& entry = entries_[e];
-      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(),
-                                      [&](TensorId t) { return t.valid() && needed[t]; });
+      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
+        return t.valid() && needed[builder_.whole_of(t)];
+      });
       if (!wanted) continue;
       for (TensorId t : entry.in) {
-        if (t.valid() && missing(to_size(t))) {
-          needed[t] = true;
-        }
+        if (!t.valid()) continue;
+        const TensorId whole = builder_.whole_of(t);
+        if (missing(to_size(whole))) needed[whole] = true;
       }
       kept.push_back(std::move(entry));
     }
@@ -286,11 +301,15 @@ class StepAssembly {
       open = true;
     }
   }
-  static bool waits_for(const Entry& kernel, const Entry& communication) {
-    const int in = communication.in[0].v;
-    const int out = communication.out[0].v;
-    const auto touches = [](const std::vector<TensorId>& list, int tensor) {
-      return std::any_of(list.begin(), list.end(), [&](TensorId t) { return t.v == tensor; });
+  bool waits_for(const Entry& kernel, const Entry& communication) const {
+    const TensorId in = communication.in[0];
+    const TensorId out = communication.out[0];
+    const auto touches = [&](const std::vector<TensorId>& list, TensorId tensor) {
+      const TensorId whole = builder_.whole_of(tensor);
+      return std::any_of(list.begin(), list.end(), [&](TensorId t) {
+        return t == tensor || t == whole ||
+               (t.valid() && tensor == whole && builder_.whole_of(t) == whole);
+      });
     };
     return touches(kernel.in, out) || touches(kernel.out, out) || touches(kernel.out, in);
   }
@@ -298,13 +317,16 @@ class StepAssembly {
   std::string formal_of(std::size_t t) const {
     static constexpr std::array<const char*, 7> kHomes = {
         "", "saved", "saved_input", "recomputed", "recomputed_input", "stash", "ws"};
-    const TensorInfo& tensor = builder_.tensors_[t];
-    if (home_[t] != OwnFormal) return kHomes[home_[t]];
-    return tensor.formal.empty() ? tensor.name : tensor.formal;
+    const TensorInfo& tensor = builder_.tensors_[whole_of(t)];
+    if (home_[whole_of(t)] != OwnFormal) return kHomes[home_[whole_of(t)]];
+    const bool is_part = whole_of(t) != t;
+    return part_name(tensor.formal.empty() ? tensor.name : tensor.formal,
+                     builder_.tensors_[t].index,
+                     is_part ? static_cast<int>(tensor.parts.size()) : 1);
   }
   std::int64_t formal_bytes(std::size_t t) const {
     const TensorInfo& tensor = builder_.tensors_[t];
-    if (home_[t] != OwnFormal) return bytes_[home_[t]];
+    if (home_[whole_of(t)] != OwnFormal) return bytes_[home_[whole_of(t)]];
     return tensor.formal_elements * size_of(tensor.dtype);
   }
 
@@ -342,9 +364,15 @@ class StepAssembly {
       return uses.back();
     };
     IndexVector<TensorId, bool> written(home_.size(), false);
+    const auto is_written = [&](TensorId t) {
+      const std::vector<TensorId>& parts = info_of(t).parts;
+      return written[t] || written[builder_.whole_of(t)] ||
+             (!parts.empty() &&
+              std::all_of(parts.begin(), parts.end(), [&](TensorId p) { return written[p]; }));
+    };
     for (std::size_t e : kernels) {
       for (TensorId t : entries_[e].in) {
-        if (t.valid()) use_of(t).reads |= !written[t];
+        if (t.valid()) use_of(t).reads |= !is_written(t);
       }
       const Kernel& kernel = entries_[e].kernel;
       for (std::size_t i = 0; i < entries_[e].out.size(); ++i) {
@@ -354,7 +382,7 @@ class StepAssembly {
         use.writes = true;
         const bool adds =
             kernel.accumulate && info(kernel.kind).out[i].effect == Effect::Accumulate;
-        use.reads |= (adds || updates_in_place(kernel)) && !written[t];
+        use.reads |= (adds || updates_in_place(kernel)) && !is_written(t);
         written[t] = true;
       }
     }
@@ -384,7 +412,8 @@ class StepAssembly {
       const auto found = std::find_if(function.formals.begin(), function.formals.end(),
                                       [&](const Formal& f) { return f.name == formal; });
       return {static_cast<std::int16_t>(found - function.formals.begin()),
-              builder_.tensors_[t].dtype, offset_[t]};
+              builder_.tensors_[t].dtype,
+              home_[whole_of(t)] == OwnFormal ? offset_[t] : offset_in_home(t)};
     };
     for (std::size_t e : kernels) {
       Kernel kernel = entries_[e].kernel;

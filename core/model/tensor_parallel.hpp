@@ -8,6 +8,14 @@
 //   all rows                       sums: all-reduce                   dx: all-reduce
 //   its share of the rows (SP)     x: all-gather; sums:               dy: all-gather; x again;
 //                                  reduce-scatter                     dx: reduce-scatter
+//
+// With LayerShape::tensor_parallel_chunks the gathers and scatters of rows go in as many parts,
+// each beside the product of another part (Wang et al. 2023, Overlap Communication with Dependent
+// Computation via Decomposition; the pipelined kind of Transformer Engine's tp_comm_overlap). All
+// rows are divided into parts, and every part over the ranks: a rank's own rows are its share of
+// the first part, then that of the second, … What is gathered of one part then lies together, and
+// nothing is ever put in order. Only products whose result or input is communicated are divided;
+// those of weight gradients take all rows at once.
 #pragma once
 
 #include <string>
@@ -32,6 +40,10 @@ class TensorParallel {
   bool active() const { return shape_.tensor_parallel * stages_ > 1; }
   /// Whether rows that a product needs are gathered for it, and again for the backward pass.
   bool gathers_rows() const { return shape_.tensor_parallel > 1 && shape_.sequence_parallel; }
+  /// Into how many parts rows are divided that are gathered or scattered.
+  int chunks() const { return gathers_rows() ? shape_.tensor_parallel_chunks : 1; }
+  /// Part `chunk` of rows: of all, or of own ones.
+  TensorId chunk(TensorId rows, int chunk) const { return f_.part(rows, chunk, chunks()); }
   std::int64_t rows() const { return shape_.rows(); }
   std::int64_t own_rows() const { return shape_.own_rows(); }
   /// Whether the gradient of a weight is computed while that of the input is summed up.
@@ -52,12 +64,15 @@ class TensorParallel {
   }
 
   /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
+  /// What reads a chunk of them waits for that alone.
   TensorId all_rows(Part part, TensorId x, std::int64_t width, const std::string& name);
   /// The tensor for products of which sum() makes `result`: all rows as tensor `name`, or `result`
   /// itself.
   TensorId partial(TensorId result, std::int64_t width, const std::string& name);
   /// Makes `result`, which has own rows, the sum of `partial` over "tp", then over the stages.
   void sum(Part part, TensorId partial, TensorId result);
+  /// The same chunk by chunk, in their order.
+  void sum_chunk(Part part, TensorId partial, TensorId result, int chunk);
 
  private:
   FunctionBuilder& f_;
@@ -77,12 +92,13 @@ class Adapter {
           const AdapterTensors& weights);
   /// Computes scale · x aᵀ. The others need it.
   void forward(TensorId x);
-  /// Adds to y [rows, out] the product with `b`, this layer's or a part of its rows.
-  void add_to(TensorId y, std::int64_t out, TensorId b);
+  /// Adds to y [rows, out], or to one of `chunks` parts of its rows, the product with `b`, this
+  /// layer's or a part of its rows.
+  void add_to(TensorId y, std::int64_t out, TensorId b, int chunk = 0, int chunks = 1);
   /// Takes the gradient of what add_to() got. It computes that of `b`.
   void backward(TensorId dy, std::int64_t out, TensorId b, TensorId gb);
-  /// When it has taken all: adds the gradient of x [rows, in] to dx.
-  void add_input_gradient(TensorId dx);
+  /// When it has taken all: adds the gradient of x [rows, in] to dx, or to a part of its rows.
+  void add_input_gradient(TensorId dx, int chunk = 0, int chunks = 1);
   void weight_gradient(TensorId x);
 
  private:
@@ -153,6 +169,8 @@ class RowLinear : public DividedLinear {
 
  private:
   bool drops() const { return dropout_ != nullptr && dropout_->active(); }
+  /// Computes a chunk of y, all rows or terms of their sum.
+  void multiply(int chunk, TensorId bias, TensorId residual, TensorId y);
   Dropout* dropout_ = nullptr;
 };
 

@@ -11,6 +11,7 @@
 
 #include "core/cost/collective.hpp"
 #include "core/cost/kernel_time.hpp"
+#include "core/ir/parts.hpp"
 #include "core/lower/draft/draft.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/memory/device_memory.hpp"
@@ -54,7 +55,7 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     if (const auto* f = std::get_if<Function>(&step)) {
       for (const Formal& formal : f->formals) {
         for (const auto& [name, at] : ready) {
-          if (name == formal.name) compute = std::max(compute, at);
+          if (share_bytes(name, formal.name)) compute = std::max(compute, at);
         }
       }
       compute += function_time(*f, s.cluster.device, s.cluster.framework).v;
@@ -72,7 +73,8 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const auto n = static_cast<int>(ranks.size());
     const double time =
         collective_time(c.kind, full, n, group_links(s.cluster, ranks), s.cluster).time.total().v;
-    const auto from = made.find(c.in.name);
+    auto from = made.find(c.in.name);  // a part may have been made with the whole tensor
+    if (from == made.end()) from = made.find(std::string(part_of(c.in.name).tensor));
     layer = std::max(layer, from == made.end() ? 0 : from->second) + time;
     made[c.out.name] = layer;
     ready.push_back({c.out.name, layer});
@@ -183,8 +185,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   Scenario s = base_;
   StrategySpec& p = s.strategy;
   p = {};
-  p.tensor_parallel_degree = point.tensor;
-  p.enable_sequence_parallel = point.tensor > 1 && !s.model.is_vision();
+  divide_tensors(p, point, s.model, base_.strategy.tensor_parallel_chunks);
   p.context_parallel_degree = point.context;
   p.context_parallel_method = base_.strategy.context_parallel_method;
   divide_experts(p, point);

@@ -301,8 +301,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   Scenario s = base;
   s.expect.clear();
   StrategySpec& p = s.strategy;
-  p.tensor_parallel_degree = point.tensor;
-  p.enable_sequence_parallel = point.tensor > 1 && !s.model.is_vision();
+  divide_tensors(p, point, s.model, base.strategy.tensor_parallel_chunks);
   p.context_parallel_degree = point.context;
   set_pipeline(p, point.pipeline, point.schedule, point.chunks);
   p.data_parallel_replicate_degree = point.replicate;
@@ -316,6 +315,12 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) return std::nullopt;
   if (!validate(s).empty()) return std::nullopt;
   return s;
+}
+
+void divide_tensors(StrategySpec& p, const LayoutPoint& point, const ModelSpec& model, int chunks) {
+  p.tensor_parallel_degree = point.tensor;
+  p.enable_sequence_parallel = point.tensor > 1 && !model.is_vision();
+  p.tensor_parallel_chunks = p.enable_sequence_parallel ? chunks : 1;
 }
 
 void divide_experts(StrategySpec& p, const LayoutPoint& point) {

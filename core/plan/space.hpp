@@ -92,6 +92,11 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
 std::vector<LayoutPoint> other_schedules(const LayoutPoint& point, const Scenario& base,
                                          const LayoutConstraints& constraints);
 
+/// Sets the degree of tensor parallelism, with sequence parallelism where the model has it. Rows
+/// are gathered in so many chunks then (StrategySpec::tensor_parallel_chunks).
+void divide_tensors(StrategySpec& strategy, const LayoutPoint& point, const ModelSpec& model,
+                    int chunks);
+
 /// Sets the degrees of expert parallelism.
 void divide_experts(StrategySpec& strategy, const LayoutPoint& point);
 

@@ -94,7 +94,10 @@ RankRunner::RankRunner(const Program& program, const RankPort& port, const Batch
   order_ = taken(TableKind::Order);
   queries_ = taken(TableKind::Queries);
   if (const IndexList* const shift = list(TableKind::Shift)) shift->fill({&shift_, 1});
-  if (const IndexList* const rows = list(TableKind::Rows)) rows->fill({&first_row_, 1});
+  if (const IndexList* const rows = list(TableKind::Rows)) {
+    first_rows_.resize(to_size(rows->size()));
+    rows->fill(first_rows_);
+  }
   addresses_.reserve(role_.args.size());
   sizes_.reserve(role_.args.size());
   for (const BufferId id : role_.args) {
@@ -267,7 +270,7 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
     case HostData::DropoutKeys:
-      return fill_dropout_keys(first, order_, first_row_, values);
+      return fill_dropout_keys(first, order_, first_rows_, values);
     case HostData::AttentionDropout:
       return fill_attention_dropout(first, values);
     case HostData::LossScale: {
@@ -324,15 +327,18 @@ void RankRunner::fill_attention_dropout(std::int64_t first, std::span<std::int32
   } else {
     std::iota(heads.begin(), heads.end(), 0);
   }
-  fill_dropout_keys(first, queries_, 0, values.last(rows));
+  constexpr std::int32_t kFirst = 0;
+  fill_dropout_keys(first, queries_, {&kFirst, 1}, values.last(rows));
 }
 
 void RankRunner::fill_dropout_keys(std::int64_t first, std::span<const std::int32_t> tokens,
-                                   std::int64_t first_row, std::span<std::int32_t> keys) const {
+                                   std::span<const std::int32_t> first_rows,
+                                   std::span<std::int32_t> keys) const {
   const auto row_tokens = static_cast<std::int64_t>(tokens.size());
   const bool trains = batches_ == &training_batches_;
+  const std::size_t part = keys.size() / first_rows.size();
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::int64_t row = first_row + static_cast<std::int64_t>(i);
+    const std::int64_t row = first_rows[i / part] + static_cast<std::int64_t>(i % part);
     keys[i] = trains ? dropout_key(program_.training.seed, first + row / row_tokens,
                                    tokens[to_size(row % row_tokens)])
                      : kNothingDropped;

@@ -50,9 +50,11 @@ class RankRunner {
   void fill_images(const Op& op, std::int64_t first, std::vector<std::byte>& staging);
   void fill_tokens(const Op& op, std::int64_t first, std::span<std::int32_t> ids);
   void fill_attention_dropout(std::int64_t first, std::span<std::int32_t> values) const;
-  /// Writes the keys of rows of `tokens` of each sample from `first` on, from such a row on.
+  /// Writes the keys of rows of `tokens` of each sample from `first` on: equally many from each of
+  /// these rows on.
   void fill_dropout_keys(std::int64_t first, std::span<const std::int32_t> tokens,
-                         std::int64_t first_row, std::span<std::int32_t> keys) const;
+                         std::span<const std::int32_t> first_rows,
+                         std::span<std::int32_t> keys) const;
   /// The list of this rank in the table of that kind; null if the program has no such table.
   const IndexList* list(TableKind kind) const;
   Result<void> poison_transient();
@@ -73,7 +75,8 @@ class RankRunner {
   Seconds loading_;                    // RankStep::loading, so far
   std::vector<std::int32_t> order_;    // positions of the tokens that the rank takes of a sample
   std::vector<std::int32_t> queries_;  // of those that it attends with
-  std::int32_t first_row_ = 0;         // of a microbatch, of those it holds between layers
+  std::vector<std::int32_t> first_rows_ = {0};  // of a microbatch, where those that it holds
+                                                // between layers begin
   std::int32_t shift_ = 0;             // subtracted from ids: where the rank's vocabulary begins
   std::vector<std::byte*> addresses_;  // parallel to Role::args
   std::vector<std::int64_t> sizes_;    // parallel to Role::args, bytes

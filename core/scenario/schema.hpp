@@ -160,6 +160,7 @@ void describe(V& v, StrategySpec& p) {
   v.field("context_parallel_ulysses_degree", p.context_parallel_ulysses_degree);
   v.field("tensor_parallel_degree", p.tensor_parallel_degree);
   v.field("enable_sequence_parallel", p.enable_sequence_parallel);
+  v.field("tensor_parallel_chunks", p.tensor_parallel_chunks);
   v.field("expert_parallel_degree", p.expert_parallel_degree);
   v.field("expert_parallel_folding", p.expert_parallel_folding);
   v.field("expert_tensor_parallel_degree", p.expert_tensor_parallel_degree);

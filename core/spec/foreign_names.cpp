@@ -94,6 +94,8 @@ constexpr ForeignName kNames[] = {
     {"parallelism.context_parallel_ulysses_degree", "", "hierarchical-context-parallel-sizes", ""},
     {"parallelism.tensor_parallel_degree", kSame, "tensor-model-parallel-size", ""},
     {"parallelism.enable_sequence_parallel", "", "sequence-parallel", ""},
+    {"parallelism.tensor_parallel_chunks", "parallelism.enable_async_tensor_parallel",
+     "tp-comm-overlap", ""},
     {"parallelism.expert_parallel_degree", kSame, "expert-model-parallel-size", ""},
     {"parallelism.expert_tensor_parallel_degree", kSame, "expert-tensor-parallel-size", ""},
     {"parallelism.pipeline_parallel_degree", kSame, "pipeline-model-parallel-size", ""},

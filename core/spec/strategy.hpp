@@ -95,7 +95,10 @@ struct StrategySpec {
   int context_parallel_ulysses_degree = 1;
   int tensor_parallel_degree = 1;
   bool enable_sequence_parallel = false;  // divide norms and residuals over tp by tokens, too
-  int expert_parallel_degree = 1;         // how many of the dp_shard ranks divide the experts
+  /// With sequence parallelism: the parts in which rows are gathered and scattered, each beside the
+  /// product of another part (asynchronous tensor parallelism); 1: in one, before or behind it.
+  int tensor_parallel_chunks = 1;
+  int expert_parallel_degree = 1;  // how many of the dp_shard ranks divide the experts
   /// Experts are divided over the ranks of tp, then cp, then dp_shard, instead of those of dp_shard
   /// alone (Megatron Core's parallel folding).
   bool expert_parallel_folding = false;

@@ -111,7 +111,10 @@ TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued 
         "dp_replicate=3 power_sgd.matrix_approximation_rank=2",
         "ep=2 dp_shard=2 model.experts=4 model.experts_per_token=2",
         "ep=2 dp_shard=2 model.experts=4 model.capacity_factor=0",
-        "ep=3 dp_shard=3 model.experts=9 model.experts_per_token=1 model.capacity_factor=0"}) {
+        "ep=3 dp_shard=3 model.experts=9 model.experts_per_token=1 model.capacity_factor=0",
+        "tp=2 enable_sequence_parallel=true tensor_parallel_chunks=2",
+        "ep=2 dp_shard=2 tp=2 enable_sequence_parallel=true expert_tensor_parallel_degree=2 "
+        "model.experts=4 model.capacity_factor=0"}) {
     INFO(keys);
     const bool counts = std::string(keys).find("capacity_factor=0") != std::string::npos;
     const Scenario s = parity_scenario(seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama,
@@ -310,6 +313,7 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2",
                              "tp=3 enable_sequence_parallel=true model.heads=6 model.kv_heads=3 "
                              "model.ffn_hidden=48",
+                             "tp=2 enable_sequence_parallel=true tensor_parallel_chunks=3",
                              "dp_shard=2 expert_parallel_degree=2 model.experts=4 "
                              "model.router_aux_loss_coef=0.01",
                              "dp_shard=2 accumulation=2 model.experts=4 "
@@ -318,7 +322,9 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "model.capacity_factor=0 model.router_aux_loss_coef=0.01",
                              "tp=2 enable_sequence_parallel=true model.experts=4 "
                              "expert_tensor_parallel_degree=2 model.capacity_factor=0 "
-                             "model.router_bias_update_rate=0.01"}) {
+                             "model.router_bias_update_rate=0.01",
+                             "dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true model.experts=4 "
+                             "expert_tensor_parallel_degree=2 model.capacity_factor=0"}) {
       INFO(keys);
       const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
       const Program program = lowered(s);

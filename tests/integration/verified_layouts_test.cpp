@@ -106,6 +106,9 @@ class RandomLayouts {
                  "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
       sometimes({"attention-dropped"});
       multiply_narrow();
+      if (keys_.find("enable_sequence_parallel=true") != std::string::npos && chunks_() % 2 == 0) {
+        number("tensor_parallel_chunks", 2 + static_cast<int>(chunks_() % 3));
+      }
     }
     test::ParityRow row = test::parity_row(keys_, keys_);
     row.images = images;
@@ -179,7 +182,7 @@ class RandomLayouts {
 
   std::string keys_;
   int stages_ = 1;  // of the pipeline
-  std::mt19937 random_, narrow_{3};
+  std::mt19937 random_, narrow_{3}, chunks_{4};
 };
 
 /// The scenario of the row, if it lowers; none: its rules refuse it.
@@ -228,7 +231,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0;
+      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0, chunked = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -245,12 +248,14 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     orthogonalized += s->optimizer.is_muon() ? 1 : 0;
     narrow += s->training.fp8 != Fp8Format::None ? 1 : 0;
     apart += s->strategy.trains_apart() ? 1 : 0;
+    chunked += s->strategy.tensor_parallel_chunks > 1 ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(adapted >= 50);
   CHECK(orthogonalized >= 40);
   CHECK(narrow >= 20);
   CHECK(apart >= 20);
+  CHECK(chunked >= 20);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -259,7 +264,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
 // divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, products
-// have 8 bits, or replicas train apart
+// have 8 bits, replicas train apart, or rows go in chunks
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
@@ -276,7 +281,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     const StrategySpec& p = s->strategy;
     if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
         !p.passes_keys() && s->model.experts == 0 && !s->optimizer.is_muon() &&
-        s->training.fp8 == Fp8Format::None && !p.trains_apart()) {
+        s->training.fp8 == Fp8Format::None && !p.trains_apart() && p.tensor_parallel_chunks == 1) {
       continue;
     }
     ++trained;

@@ -71,6 +71,7 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kGpt2, "batch=4 dp_shard=2 pp=2 mb=2"},
     {kGpt2, "batch=2 tp=2"},
     {kLlama, "batch=2 tp=2 enable_sequence_parallel=true"},
+    {kGpt2, "batch=2 tp=2 enable_sequence_parallel=true tensor_parallel_chunks=2"},
     {kGpt2, "batch=4 tp=2 dp_shard=2"},
     {kLlama, "batch=2 tp=2 enable_sequence_parallel=true pp=2 mb=2 schedule=ZB-H1"},
     {kLlama, "batch=4 tp=2 dp_replicate=2 model.kv_heads=1"},

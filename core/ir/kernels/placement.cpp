@@ -9,7 +9,7 @@ namespace lockstep {
 std::string_view to_string(Along along) {
   if (along >= Along::Attended) return "rows that have met the keys of some ranks";
   if (along >= Along::Passed) return "rows that another rank has passed on";
-  constexpr IndexArray<Along, std::string_view, 19> kNames = {
+  constexpr IndexArray<Along, std::string_view, 22> kNames = {
       "not written",
       "zeros",
       "the same",
@@ -22,6 +22,9 @@ std::string_view to_string(Along along) {
       "rows of other tokens in places of experts",
       "rows of all samples for its experts",
       "rows of all tokens for its experts",
+      "the same rows of all tokens in places of experts",
+      "a part of the columns of rows in places of experts",
+      "a term of a sum of rows in places of experts",
       "a shard",
       "up to date in the rank's own piece alone",
       "a term of a sum",

@@ -28,6 +28,9 @@ enum class Along : std::uint16_t {
   TokenPlaces,    // the same of other tokens
   SampleExperts,  // each the rows of all ranks' samples that were sent to its part of the experts
   TokenExperts,   // the same of all ranks' tokens
+  AllPlaces,      // the rows of all ranks' tokens in places, the same everywhere: gathered
+  SplitPlaces,    // of these rows, each its part of the columns
+  PartialPlaces,  // of these rows, a term of a sum
   Flat,           // each its shard of a flat unit
   Piece,          // the whole buffer, of which only the rank's own piece is up to date
   Partial,        // a term of a sum that has not been taken

@@ -146,8 +146,8 @@ bool head_norm(const Kernel& k, AxisOperands& o) {
 /// These functions work element by element, and are not linear.
 bool pointwise(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  return (has_values(x) || is_places(x) || is_experts(x)) && fits(o.in[1], x) &&
-         results(k, o, {{x}});
+  return (has_values(x) || is_places(x) || is_experts(x) || x == Along::SplitPlaces) &&
+         fits(o.in[1], x) && results(k, o, {{x}});
 }
 
 /// Rows are rotated by their positions in the sequence, which must be given if the rows are a part
@@ -183,7 +183,7 @@ bool embedding_backward(const Kernel& k, AxisOperands& o) {
   if (ids == Along::Split) {
     if (dy == Along::Same) table = Along::Split;
   } else if (ids == Along::Own) {
-    if (!is_places(dy) && dy != Along::Tokens) return false;  // tokens: see combine_forward
+    if (!is_places(dy)) return false;
     table = of_places(dy);
   } else if (ids == Along::Same && is_rows(dy)) {
     table = Along::Partial;

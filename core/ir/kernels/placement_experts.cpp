@@ -10,12 +10,16 @@ using namespace placing;
 /// were sent to the rank's experts.
 constexpr bool has_places(Along a) { return a == Along::Same || is_places(a) || is_experts(a); }
 
+/// All rows in places, gathered by ranks that divide each expert, or parts of their columns.
+constexpr bool is_divided(Along a) { return a == Along::AllPlaces || a == Along::SplitPlaces; }
+
 /// Products of rows in places with the experts' weights: with those of the rank's own experts, or
-/// with those of all. Ranks that divide each expert make their part of its features of the same
-/// rows, or, of parts of these, terms of a sum.
+/// with those of all. Ranks that divide each expert make their part of its features of all rows,
+/// or, of parts of these, terms of a sum.
 bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bias) {
-  if (b == Along::Split && (a == Along::Same || a == Along::Split)) {
-    return bias == Along::Nothing && results(k, o, {{product(a, b)}});
+  if (b == Along::Split && is_divided(a)) {
+    const Along made = a == Along::AllPlaces ? Along::SplitPlaces : Along::PartialPlaces;
+    return bias == Along::Nothing && results(k, o, {{made}});
   }
   const Along weights = is_experts(a) ? Along::Split : Along::Same;
   return has_places(a) && b == weights && fits(bias, weights) && results(k, o, {{a}});
@@ -23,9 +27,8 @@ bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bi
 
 /// The gradients of these weights and of a bias.
 bool expert_gradient(const Kernel& k, AxisOperands& o, Along dy, Along x) {
-  if (dy == Along::Split || x == Along::Split) {
-    const Along dw = weight_gradient(dy, x);
-    return dw == Along::Split && results(k, o, {{dw, dy}});
+  if (is_divided(dy) && is_divided(x)) {
+    return dy != x && results(k, o, {{Along::Split, Along::Split}});
   }
   if (!has_places(dy) || x != dy) return false;
   const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
@@ -45,10 +48,10 @@ constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; 
 /// The placement of how many rows in places, or rows that were sent to a rank's experts, there are
 /// of each expert.
 constexpr Along counts_of(Along places) {
-  return is_experts(places)       ? Along::OwnExperts
-         : is_places(places)      ? Along::Own
-         : places == Along::Split ? Along::Same  // parts of the columns of the same rows
-                                  : places;
+  return is_experts(places)   ? Along::OwnExperts
+         : is_places(places)  ? Along::Own
+         : is_divided(places) ? Along::Same
+                              : places;
 }
 
 bool ragged_gemm(const Kernel& k, AxisOperands& o) {
@@ -60,7 +63,7 @@ bool ragged_gemm_weight(const Kernel& k, AxisOperands& o) {
   return o.in[2] == counts_of(o.in[0]) && expert_gradient(k, o, o.in[0], o.in[1]);
 }
 
-constexpr bool may_activate(Along a) { return has_places(a) || a == Along::Split; }
+constexpr bool may_activate(Along a) { return has_places(a) || is_divided(a); }
 bool ragged_activation(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   return may_activate(x) && o.in[1] == counts_of(x) && results(k, o, {{x}});
@@ -90,11 +93,8 @@ bool route_load(const Kernel& k, AxisOperands& o) {
   if (!fits(o.in[1], slots)) return false;
   return results(k, o, {{slots == Along::Own ? Along::Partial : slots}});
 }
-/// Whether x are rows of what experts made of the tokens to which the gates belong: in places; or,
-/// of ranks that divide each expert, where their terms have been summed up and scattered.
-constexpr bool returned(Along x, Along gates) {
-  return x == in_places(gates) || (x == Along::Tokens && gates == Along::Tokens);
-}
+/// Whether x are rows of what experts made of the tokens to which the gates belong.
+constexpr bool returned(Along x, Along gates) { return x == in_places(gates); }
 
 /// The load counts all tokens of a microbatch, but no other rank's samples.
 bool route_balance(const Kernel& k, AxisOperands& o) {

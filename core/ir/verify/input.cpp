@@ -95,9 +95,13 @@ class InputCheck {
       largest = std::max(largest, range.last);
     }
     const std::int64_t size = list.size(), own = program_.input.table(kind)->lists[0].size();
-    const bool single = kind == TableKind::Shift || kind == TableKind::Rows;
+    const bool single = kind == TableKind::Shift;
     if (size == 0 || (single && size != 1)) {
       faults_.add(name + ": a list of " + number(size) + " integers");
+      return false;
+    }
+    if (kind == TableKind::Rows && size != own) {
+      faults_.add(name + ": a rank holds rows in as many places as every other");
       return false;
     }
     if (kind == TableKind::Heads && size != own) {
@@ -233,15 +237,20 @@ class InputCheck {
     const IndexTable* const rows = program_.input.table(TableKind::Rows);
     const std::int64_t all =
         in().microbatch * (order != nullptr ? order->lists[0].size() : in().targets());
-    std::int64_t first = 0;
+    std::int64_t last = 0, places = 1;  // where rows begin
     if (rows != nullptr) {
+      places = rows->lists[0].size();
       for (const IndexList& list : rows->lists) {
-        first = std::max<std::int64_t>(first, list.ranges[0].first);
+        for (const IndexRange& range : list.ranges) last = std::max<std::int64_t>(last, range.last);
       }
     }
-    if (first + elements(buffer, true) > all) {
-      fault("its buffer has room for " + number(elements(buffer, true)) + " rows from row " +
-            number(first) + " on, a microbatch has " + number(all));
+    const std::int64_t room = elements(buffer, true);
+    if (room % places != 0) {
+      fault("its buffer has room for " + number(room) + " rows, which are not equally many from " +
+            number(places) + " rows on");
+    } else if (last + room / places > all) {
+      fault("its buffer has room for " + number(room / places) + " rows from row " + number(last) +
+            " on, a microbatch has " + number(all));
     }
     microbatch(op, fault);
   }

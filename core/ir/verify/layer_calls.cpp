@@ -141,10 +141,12 @@ bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std
   }
   if (formal.what == FormalRole::Weights) return check_weights(run, id, formal, found);
   const Meaning wanted = expected(formal, op.layer, op.microbatch);
-  if (found.meaning == wanted && found.origin == 0) return true;
+  if (found.meaning == wanted && found.origin == -formal.begin) return true;
   return fault(run, id,
                "reads as " + name + " " + text(found.meaning) + ", not " + text(wanted) +
-                   (found.origin == 0 ? "" : " from its beginning"));
+                   (found.origin == -formal.begin ? ""
+                    : formal.begin == 0           ? " from its beginning"
+                                                  : " from byte " + number(formal.begin) + " on"));
 }
 
 /// Whether a formal that the call at hand writes shares bytes with another one.
@@ -191,7 +193,8 @@ bool Values::layer_call(RoleRun& run, OpId id) {
     } else {
       Meaning before = contents_[f].meaning;
       before.own = false;
-      if (before == expected(formal, op.layer, op.microbatch) && contents_[f].origin == 0) {
+      if (before == expected(formal, op.layer, op.microbatch) &&
+          contents_[f].origin == -formal.begin) {
         found_[f] = contents_[f].pattern;  // the rest of it stays
       }
     }
@@ -204,10 +207,16 @@ bool Values::layer_call(RoleRun& run, OpId id) {
   for (std::size_t f = 0; f < count; ++f) {
     if (function.formals[f].adds() || body.formals[f].access == Access::Read) continue;
     Content made;
-    made.meaning =
-        expected({FormalRole::Tensor, function.formals[f].name, -1, {}}, op.layer, op.microbatch);
+    made.meaning = expected({FormalRole::Tensor, function.formals[f].name, -1, {}, 0}, op.layer,
+                            op.microbatch);
     made.meaning.own = function.own || (found_[f] > 0 && contents_[f].meaning.own);
     made.pattern = summary.after[f];
+    made.origin = -function.formals[f].begin;
+    if (made.origin != 0 && !patterns_.is_uniform(made.pattern)) {
+      return fault(run, id,
+                   "makes a part of " + names_[function.formals[f].name] +
+                       " that is not written whole, or of unlike placements");
+    }
     put(run, touches_[f], made);
   }
   if (!summary.terms.empty()) add_terms(run, id, function, summary);

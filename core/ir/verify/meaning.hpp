@@ -123,9 +123,11 @@ struct Held {
 struct FormalRole {
   enum What : std::uint8_t { Tensor, Weights, Gradient, Statistics, Loss, X, Dy, Data };
   What what = Tensor;
-  std::int32_t name = -1;    // the number of the formal's name
+  std::int32_t name =
+      -1;  // the number of the formal's name, or of the tensor of which it is a part
   std::int32_t suffix = -1;  // of weights and gradients: the number of what follows "w" or "gw"
   HostData data = HostData::Tokens;
+  std::int64_t begin = 0;  // of a part of a tensor (core/ir/parts.hpp): where it begins, in bytes
   /// Whether a call only adds terms of a sum to the formal.
   bool adds() const { return what == Gradient || what == Statistics || what == Loss; }
 };

@@ -18,11 +18,13 @@ std::optional<Along> Values::along_after(OpKind kind, Along before, int ranks, b
     case OpKind::AllReduce:
       return when(before == Along::Partial, Along::Same);
     case OpKind::ReduceScatter:
+      if (before == Along::PartialPlaces) return Along::TokenPlaces;
       return when(before == Along::Partial, flat ? Along::Flat : Along::Tokens);
     case OpKind::AllGather:
+      if (before == Along::TokenPlaces) return Along::AllPlaces;
       return when(flat ? before == Along::Flat
-                       : is_rows(before) || is_places(before) || before == Along::Own ||
-                             before == Along::Split || before == Along::Flat,
+                       : is_rows(before) || before == Along::Own || before == Along::Split ||
+                             before == Along::Flat,
                   Along::Same);
     case OpKind::AllToAll:
       if (before == Along::Tokens) return Along::Split;  // exchanges tokens for heads
@@ -163,12 +165,17 @@ bool Values::collective(RoleRun& run, OpId id) {
     if (all) all->pattern = with_zeros_filled(all->pattern, held.back().end);
     // Of a direction, single matrices are gathered, and their place in the unit is kept.
     const bool matrix = all && all->meaning.what == Means::Direction;
-    if (!all || !patterns_.is_uniform(all->pattern) || (all->origin != 0 && !matrix)) {
+    const std::int64_t bytes = held.back().end;
+    const bool part = all && all->meaning.what == Means::Tensor && all->origin % bytes == 0;
+    if (!all || !patterns_.is_uniform(all->pattern) || (all->origin != 0 && !matrix && !part)) {
       return fault(run, id,
                    "communicates parts of several tensors, " + text(held.front().content.meaning) +
                        " among them");
     }
-    held.assign(1, {0, held.back().end, *all});
+    // Of a tensor in equal parts, each becomes the same part of another one.
+    if (part) all->origin = all->origin / bytes * run.role.buffer(args[1]).bytes.v;
+    if (!in_equal_parts(run, id, group, *all)) return true;
+    held.assign(1, {0, bytes, *all});
   }
   for (Held& part : held) {
     if (part.content.meaning.what == Means::Tensor && !exchange_name(run, id, part.content.meaning))
@@ -190,6 +197,33 @@ bool Values::collective(RoleRun& run, OpId id) {
   }
   if (op.kind == OpKind::AllToAllRows && !counts_rows(run, id, group, held)) return true;
   put(run, id, in_place ? 0 : 1, held);
+  return true;
+}
+
+/// Whether the rows that ranks along an axis share are divided into as many parts as elsewhere: of
+/// each part a rank has its share, so that with other parts it would have other rows.
+bool Values::in_equal_parts(RoleRun& run, OpId id, const Group& group, const Content& content) {
+  const Op& op = run.role.op(id);
+  const bool gathers = op.kind == OpKind::AllGather;
+  if ((!gathers && op.kind != OpKind::ReduceScatter) || content.meaning.what != Means::Tensor) {
+    return true;
+  }
+  const Buffer& buffer = run.role.buffer(run.role.args_of(op)[0]);
+  const std::int64_t whole =
+      (buffer.parent.valid() ? run.role.buffer(buffer.parent) : buffer).bytes.v;
+  const std::int64_t parts = whole / std::max<std::int64_t>(buffer.bytes.v, 1);
+  for (const int axis : group.dims) {
+    if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) continue;
+    const Along before = patterns_.at(content.pattern).pieces[0].as.placement.along(axis);
+    if (before != (gathers ? Along::Tokens : Along::Partial)) continue;
+    std::int64_t& known = row_parts_.try_emplace(axis, parts).first->second;
+    if (known == parts) continue;
+    fault(run, id,
+          text(content.meaning) + " is divided into " + number(parts) + " along " +
+              program_.mesh.dims[axis].name + " where other rows are divided into " +
+              number(known) + ": they would come in another order");
+    return false;
+  }
   return true;
 }
 

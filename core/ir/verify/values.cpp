@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/ir/lifetimes.hpp"
+#include "core/ir/parts.hpp"
 
 namespace lockstep::verification {
 
@@ -63,8 +64,8 @@ void Values::read_layers(RoleRun& run) {
     seen[op.layer][op.function()] = true;
     for (const Exchange& e : function.exchanges) {
       NamedExchange named{e.kind,
-                          {FormalRole::Tensor, name(e.in), -1, {}},
-                          {FormalRole::Tensor, name(e.out), -1, {}}};
+                          {FormalRole::Tensor, name(e.in), -1, {}, 0},
+                          {FormalRole::Tensor, name(e.out), -1, {}, 0}};
       if (e.in == "x") named.in.what = FormalRole::X;
       if (e.in == "dy") named.in.what = FormalRole::Dy;
       run.exchanges[op.layer].push_back(named);
@@ -158,7 +159,7 @@ std::optional<HostData> data_of(std::string_view formal) {
 IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
   IndexVector<int, FormalRole::What> all;
   for (std::size_t f = 0; f < function.formals.size(); ++f) {
-    const std::string& formal = function.formals[f].name;
+    const std::string_view formal = part_of(function.formals[f].name).tensor;
     const auto is_unit = [&](std::string_view prefix) {
       return formal.starts_with(prefix) &&
              (formal.size() == prefix.size() || formal[prefix.size()] == '_');
@@ -207,10 +208,12 @@ FunctionRole Values::role_of(const Function& function) {
   }
   const IndexVector<int, FormalRole::What> what = what_formals_are(function);
   for (const int f : what.ids()) {
-    const std::string& formal = function.formals[f].name;
+    const TensorPart part = part_of(function.formals[f].name);
+    const std::string_view formal = part.tensor;
     FormalRole& r = role.formals.emplace_back();
     r.what = what[f];
     r.name = name(formal);
+    r.begin = part.begin(function.formals[f].bytes.v);
     if (r.what == FormalRole::Gradient) r.suffix = name(formal.substr(2));
     if (r.what == FormalRole::Weights) r.suffix = name(formal.substr(1));
     if (r.what == FormalRole::Data) r.data = *data_of(formal);

@@ -141,6 +141,7 @@ class Values {
 
   // transfers.cpp: collectives, messages, host copies
   bool collective(RoleRun& run, OpId id);
+  bool in_equal_parts(RoleRun& run, OpId id, const Group& group, const Content& content);
   bool counts_rows(RoleRun& run, OpId id, const Group& group, const std::vector<Held>& made);
   std::set<RoleId> roles_of(const RoleRun& run, const Group& group) const;
   bool broadcast(RoleRun& run, OpId id, const Group& group, const std::set<RoleId>& roles);
@@ -197,6 +198,7 @@ class Values {
     PatternId after;
   };
   IndexVector<GroupId, std::vector<Moved>> moved_;  // those that are known
+  std::map<int, std::int64_t> row_parts_;  // by axis: into how many parts shared rows are divided
 
   struct Use {  // a unit that a layer's forward pass reads
     UnitNumber unit;

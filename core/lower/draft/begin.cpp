@@ -105,6 +105,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   shape.experts_over_tp = strategy.experts_over_tp();
   shape.expert_tensor_parallel = strategy.expert_tensor_parallel_degree;
   shape.sequence_parallel = strategy.sequence_parallel();
+  shape.tensor_parallel_chunks = strategy.tensor_parallel_chunks;
   model = build_layers(s.model, shape);
   for (const auto* units : {&model.units, &model.statistics}) {
     for (const UnitLayout& unit : *units) {

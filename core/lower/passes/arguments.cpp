@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/ir/parts.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -47,25 +49,29 @@ int unit_of(std::string_view name, std::string_view prefix, const Layer& layer) 
 Argument argument_of(const Formal& formal, const Layer& layer, const FunctionBuilder& functions,
                      TensorTables& tables) {
   Argument argument;
-  argument.bytes = formal.bytes;
-  argument.name = formal.name;
+  const TensorPart part = part_of(formal.name);
+  argument.bytes = Bytes{formal.bytes.v * part.count};
+  argument.part = part.index;
+  argument.parts = part.count;
+  argument.name = part.tensor;
   argument.written = formal.access == Access::Write;
   for (const auto& [prefix, what] :
        {Named{"w", Argument::Parameters}, Named{"gw", Argument::Gradient}}) {
     argument.what = what;
-    argument.index = unit_of(formal.name, prefix, layer);
+    argument.index = unit_of(argument.name, prefix, layer);
     if (argument.index >= 0) return argument;
   }
   const auto named = std::find_if(kNamed.begin(), kNamed.end(),
-                                  [&](const Named& row) { return row.first == formal.name; });
+                                  [&](const Named& row) { return row.first == argument.name; });
   argument.what = named == kNamed.end() ? Argument::Communicated : named->second;
   if (argument.what == Argument::Kept || argument.what == Argument::Communicated) {
-    argument.index = tables.try_emplace(formal.name, static_cast<int>(tables.size())).first->second;
+    argument.index =
+        tables.try_emplace(argument.name, static_cast<int>(tables.size())).first->second;
   }
   if (argument.what == Argument::Communicated) {
-    const bool kept = functions.outlives_part(formal.name);
+    const bool kept = functions.outlives_part(argument.name);
     argument.kind = kept ? BufferKind::Activation : BufferKind::Comm;
-    argument.dtype = functions.dtype_of(formal.name);
+    argument.dtype = functions.dtype_of(argument.name);
   }
   return argument;
 }

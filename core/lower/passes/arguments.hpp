@@ -39,8 +39,9 @@ struct Argument {
   BufferKind kind = BufferKind::Activation;  // of a new buffer; of kept and communicated tensors
   DType dtype = DType::F32;                  // likewise, of communicated ones
   int index = 0;
-  Bytes bytes;
-  std::string name;         // of the formal
+  Bytes bytes;              // of the buffer
+  int part = 0, parts = 1;  // of a part of the buffer: which of how many equal ones
+  std::string name;         // of the formal, or of the tensor of which it is a part
   std::int32_t label = -1;  // `name` in Program::names; -1 while no buffer has had it
 };
 

@@ -355,7 +355,8 @@ class RoleExpander {
       if (step.kind == OpKind::Broadcast) continue;  // it was posted before
       args_.clear();
       for (Argument& argument : step.arguments) {
-        args_.push_back(actual(argument, l, action.microbatch, bindings));
+        const BufferId buffer = actual(argument, l, action.microbatch, bindings);
+        args_.push_back(argument.parts == 1 ? buffer : part_of(buffer, argument));
       }
       op(step.kind, step.stream, step.target, action, l, args_, begin_after_);
       out_.role.ops.back().rows = step.rows;
@@ -422,6 +423,16 @@ class RoleExpander {
     return communicated(argument, l, mb, run);
   }
 
+  /// The view of an argument that is a part of its buffer.
+  BufferId part_of(BufferId buffer, const Argument& argument) {
+    const auto [view, fresh] = parts_.try_emplace({buffer, argument.part});
+    if (fresh) {
+      const Bytes bytes{argument.bytes.v / argument.parts};
+      view->second = add_view(out_.role, buffer, argument.part * bytes.v, bytes);
+    }
+    return view->second;
+  }
+
   /// A buffer that the host fills once for all microbatches.
   BufferId once(BufferId& buffer, Argument& argument, HostData data) {
     if (buffer.valid()) return buffer;
@@ -470,11 +481,12 @@ class RoleExpander {
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   /// By microbatch: where documents begin, and the places of the rank's own tokens in them.
   IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, attention_dropout_;
-  BufferId positions_, starts_, columns_;          // the same for all microbatches
-  IndexVector<int, BufferId> statistics_;          // by layer; invalid if the layer has none here
-  IndexVector<Microbatch, int> loss_of_;           // by microbatch: its place in "losses"
-  std::map<std::size_t, OpId> gradient_received_;  // by cell, for pairs that run as one
-  OpId begin_after_;                               // an op for which the next call also waits
+  BufferId positions_, starts_, columns_;  // the same for all microbatches
+  IndexVector<int, BufferId> statistics_;  // by layer; invalid if the layer has none here
+  IndexVector<Microbatch, int> loss_of_;   // by microbatch: its place in "losses"
+  std::map<std::pair<BufferId, int>, BufferId> parts_;  // by buffer and number of the part
+  std::map<std::size_t, OpId> gradient_received_;       // by cell, for pairs that run as one
+  OpId begin_after_;                                    // an op for which the next call also waits
 };
 
 bool splits_backward(const Schedule& schedule) {

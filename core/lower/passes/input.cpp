@@ -154,9 +154,19 @@ void input(Draft& draft) {
       return list;
     });
   }
+  // Where ranks of "tp" share the rows, these are divided into chunks, and each of them is shared:
+  // of `own` rows, those of a chunk follow each other.
+  const int chunks = s.strategy.tensor_parallel_chunks;
+  const auto first_own_row = [&](Coordinates at, std::int64_t own, int chunk) {
+    return (std::int64_t{chunk} * tensor_parallel_ranks(mesh) + at.tp) * (own / chunks);
+  };
   const auto keys = elements_of(draft, HostData::DropoutKeys);
   if (keys && *keys < s.microbatch_size() * own) {
-    add(TableKind::Rows, [&](Coordinates at) { return single(at.tp * *keys); });
+    add(TableKind::Rows, [&](Coordinates at) {
+      IndexList list;
+      for (int c = 0; c < chunks; ++c) append(list, one(first_own_row(at, *keys, c)));
+      return list;
+    });
   }
   const int head_shares = tensor_parallel_ranks(mesh) * sharers;
   if (drops_attention && head_shares > 1) {
@@ -182,7 +192,14 @@ void input(Draft& draft) {
     // The copy brings all rows, or the rank's share of them. Rows repeat, and so does the list.
     const bool shared = *elements < s.microbatch_size() * own;
     add(TableKind::Positions, [&](Coordinates at) {
-      return positions(at, shared ? at.tp * *elements : 0, std::min(*elements, own));
+      if (!shared) return positions(at, 0, std::min(*elements, own));
+      if (chunks == 1) return positions(at, at.tp * *elements, std::min(*elements, own));
+      IndexList list;
+      for (int c = 0; c < chunks; ++c) {
+        const IndexList part = positions(at, first_own_row(at, *elements, c), *elements / chunks);
+        for (const IndexRange& range : part.ranges) append(list, range);
+      }
+      return list;
     });
   }
   if (elements_of(draft, HostData::Starts)) {

@@ -96,6 +96,7 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (p.sequence_parallel() && p.tensor_parallel_degree >= kManyOfSequence) {
     return "sequence parallelism over eight ranks";
   }
+  if (p.tensor_parallel_chunks > 1) return "sequence parallelism in chunks";
   const bool shards = p.state_shards() > 1;
   if (p.pipeline_parallel_degree == 1) {
     if (shards && p.zero_stage == 2) return "gradients that are scattered for every microbatch";

@@ -2,7 +2,49 @@
 
 namespace lockstep {
 
+namespace {
+
+/// Gathers and scatters in parts beside products.
+void validate_chunks(const Scenario& s, Faults& faults) {
+  const std::string key = "parallelism.tensor_parallel_chunks";
+  const int chunks = s.strategy.tensor_parallel_chunks;
+  if (!faults.positive(key, chunks) || chunks == 1) return;
+  const std::string given = "tensor_parallel_chunks=" + std::to_string(chunks);
+  if (!s.strategy.sequence_parallel()) {
+    return faults.add(key,
+                      given +
+                          ": without sequence parallelism nothing is gathered before a product "
+                          "or scattered behind it; set enable_sequence_parallel=true and a "
+                          "tensor_parallel_degree above 1, or leave the key out");
+  }
+  if (s.cluster.framework.overlaps_products) {
+    faults.add(key, given +
+                        " with framework.overlaps_products=true: both say how gathers run beside "
+                        "products, and these would be hidden twice; set overlaps_products=false, "
+                        "or leave tensor_parallel_chunks out");
+  }
+  if (s.training.fp8 != Fp8Format::None && s.training.fp8_block() == 0) {
+    faults.add(key,
+               given +
+                   " with one scale of a whole tensor (training.fp8_recipe): the scale is known "
+                   "only when all rows have come; choose a recipe with blocks, or leave "
+                   "tensor_parallel_chunks out",
+               ErrorKind::Unsupported);
+  }
+  if (s.strategy.pipeline_parallel_microbatches < 1) return;
+  const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
+  const std::int64_t own = rows / s.strategy.tensor_parallel_degree;
+  if (rows % s.strategy.tensor_parallel_degree == 0 && own % chunks != 0) {
+    faults.add(key, given + " does not divide the " + std::to_string(own) +
+                        " rows that a rank holds of a microbatch between products (sequences × "
+                        "seq_len / tensor_parallel_degree)");
+  }
+}
+
+}  // namespace
+
 void validate_tensor_parallel(const Scenario& s, Faults& faults) {
+  validate_chunks(s, faults);
   const ModelSpec& m = s.model;
   const int tp = s.strategy.tensor_parallel_degree;
   if (tp == 1) return;

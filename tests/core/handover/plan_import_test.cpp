@@ -55,6 +55,41 @@ bool mentions(const std::vector<std::string>& sentences, const std::string& part
                      [&](const std::string& s) { return s.find(part) != std::string::npos; });
 }
 
+TEST_CASE("rows in chunks beside products come from both trainers' words, and go back",
+          "[core][handover]") {
+  const auto chunks = [](const PlanImport& plan) {
+    return parsed(plan.text).strategy.tensor_parallel_chunks;
+  };
+  const std::string more = " --sequence-parallel --tp-comm-overlap";
+  const std::string megatron =
+      "--num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+      "--max-position-embeddings 2048 --micro-batch-size 1 --global-batch-size 8 "
+      "--vocab-size 32000 --tensor-model-parallel-size 2";
+  CHECK(chunks(imported(Trainer::Megatron, megatron + more)) == 4);
+  CHECK(chunks(imported(Trainer::Megatron, megatron + " --sequence-parallel")) == 1);
+  const PlanImport alone = imported(Trainer::Megatron, megatron + " --tp-comm-overlap");
+  CHECK(chunks(alone) == 1);
+  CHECK(mentions(alone.without_effect, "tp-comm-overlap"));
+  const std::string text =
+      "[model]\npreset = \"llama3-8b\"\n[training]\nseq_len = 4096\n[parallelism]\n"
+      "tensor_parallel_degree = 8\nenable_sequence_parallel = true\ntensor_parallel_chunks = 8\n"
+      "[cluster]\npreset = \"h100\"\n";
+  const auto there = [&](const char* trainer, const std::vector<std::string>& set = {}) {
+    const Result<Handover> h = hand_over(trainer, parsed(text, set));
+    REQUIRE(h.ok());
+    return *h;
+  };
+  const Handover titan = there("torchtitan");
+  CHECK(titan.text.find("enable_async_tensor_parallel = true") != std::string::npos);
+  CHECK_FALSE(mentions(titan.unsaid, "tensor_parallel_chunks"));
+  CHECK(chunks(imported(Trainer::Torchtitan, titan.text, {.model = "llama3-8b", .nodes = 1})) == 8);
+  CHECK(mentions(there("torchtitan", {"parallelism.tensor_parallel_chunks=2"}).unsaid,
+                 "tensor_parallel_chunks = 2"));
+  const Handover eight = there("megatron");
+  CHECK(eight.text.find("--tp-comm-overlap") != std::string::npos);
+  CHECK(mentions(eight.unsaid, "tensor_parallel_chunks = 8"));
+}
+
 TEST_CASE("a scenario that Megatron-LM can say comes back from its arguments as it was",
           "[core][handover]") {
   CHECK(lost_in(Trainer::Megatron, k70b, {.nodes = 8}) == Lines{});

@@ -224,13 +224,29 @@ TEST_CASE("ranks that divide each expert make parts of its features, and then te
     o.in = {rows, weights, Along::Nothing, counts};
     return place(product, o) ? std::optional(o.out[0]) : std::nullopt;
   };
-  CHECK(of(Along::Same, Along::Split, Along::Same) == Along::Split);     // gathered rows
-  CHECK(of(Along::Split, Along::Split, Along::Same) == Along::Partial);  // parts of the features
+  CHECK(of(Along::AllPlaces, Along::Split, Along::Same) == Along::SplitPlaces);  // gathered rows
+  CHECK(of(Along::SplitPlaces, Along::Split, Along::Same) == Along::PartialPlaces);
+  CHECK_FALSE(of(Along::Same, Along::Split, Along::Same));  // rows in no places of experts
   CHECK(of(Along::TokenExperts, Along::Split, Along::OwnExperts) == Along::TokenExperts);
   CHECK(of(Along::TokenPlaces, Along::Same, Along::Own) == Along::TokenPlaces);
   CHECK_FALSE(of(Along::TokenPlaces, Along::Split, Along::Own));   // rows that were not gathered
   CHECK_FALSE(of(Along::TokenExperts, Along::Split, Along::Own));  // counts of what was sent
-  CHECK_FALSE(of(Along::Same, Along::Split, Along::Own));
+  CHECK_FALSE(of(Along::AllPlaces, Along::Split, Along::Own));
+  CHECK_FALSE(of(Along::PartialPlaces, Along::Split, Along::Same));  // terms of a sum
+
+  product.kind = KernelKind::RaggedGemmWeight;
+  product.dims = {2, 2, 8, 4, 3, 5, 2};
+  product.in = {{0}, {1}, {2}};
+  const auto gradient = [&](Along dy, Along x) {
+    AxisOperands o;
+    o.ranks = 2;
+    o.in = {dy, x, Along::Same};
+    return place(product, o) ? std::optional(o.out[0]) : std::nullopt;
+  };
+  CHECK(gradient(Along::SplitPlaces, Along::AllPlaces) == Along::Split);  // of the first product
+  CHECK(gradient(Along::AllPlaces, Along::SplitPlaces) == Along::Split);  // of the second one
+  CHECK_FALSE(gradient(Along::SplitPlaces, Along::SplitPlaces));
+  CHECK_FALSE(gradient(Along::TokenPlaces, Along::SplitPlaces));
 }
 
 TEST_CASE("rows return from experts as they were sent, and are no heads", "[core][ir]") {
@@ -248,4 +264,12 @@ TEST_CASE("rows return from experts as they were sent, and are no heads", "[core
   CHECK_FALSE(place(kernel_of(KernelKind::GroupedGemm, false), o));
   o.in = {Along::Tokens, Along::Same};  // rows that stand in no places
   CHECK_FALSE(place(kernel_of(KernelKind::GroupedGemm, false), o));
+  for (const auto& [made, returns] :
+       {std::pair{Along::TokenPlaces, true}, std::pair{Along::Tokens, false},
+        std::pair{Along::PartialPlaces, false}, std::pair{Along::AllPlaces, false}}) {
+    o.in = {made, Along::Tokens, Along::Own};
+    CHECK(place(kernel_of(KernelKind::CombineForward, false), o) == returns);
+    o.in = {Along::Own, made};
+    CHECK(place(kernel_of(KernelKind::EmbeddingBackward, false), o) == returns);
+  }
 }
