@@ -128,12 +128,12 @@ std::int16_t bind(const std::vector<OperandRow>& rows, DType dtype, int optional
 }
 
 void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, std::int64_t width,
-               EfficiencyPoint p) {
+               CurveType type, EfficiencyPoint p) {
   auto curve = std::find_if(curves.begin(), curves.end(), [&](const EfficiencyCurve& c) {
-    return c.kernel == kernel && c.width == width;
+    return c.kernel == kernel && c.width == width && c.dtype == type;
   });
   if (curve == curves.end()) {
-    curves.push_back({std::string(kernel), {}, width});
+    curves.push_back({std::string(kernel), {}, width, type});
     curve = curves.end() - 1;
   }
   for (EfficiencyPoint& other : curve->points) {
@@ -174,14 +174,17 @@ std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::i
   return kernels;
 }
 
-void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds) {
+void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds, CurveType type) {
   const Work w = work(kernel);
-  const double ideal =
-      std::max((w.flops / device.peaks.front().rate).v, (w.bytes / device.memory_bandwidth).v);
+  FlopsPerSecond peak = device.peaks.front().rate;
+  for (const PeakRate& own : device.peaks) {
+    if (own.dtype == kernel.dtype) peak = own.rate;
+  }
+  const double ideal = std::max((w.flops / peak).v, (w.bytes / device.memory_bandwidth).v);
   const double busy = std::max(seconds - device.launch_overhead.v, seconds * 0.1);
   const KernelRow& row = info(kernel.kind);
   const std::int64_t width = row.width ? row.width.elements(kernel) : 0;
-  add_point(device.efficiency, row.name, width, {Seconds{ideal}, ideal / busy});
+  add_point(device.efficiency, row.name, width, type, {Seconds{ideal}, ideal / busy});
 }
 
 }  // namespace lockstep

@@ -150,6 +150,14 @@ constexpr auto choices(DType) {
                             {to_string(DType::F16), DType::F16}}};
 }
 
+constexpr auto choices(CurveType) {
+  return Choices<CurveType, 5>{{{"all", CurveType::All},
+                                {to_string(DType::F32), CurveType::F32},
+                                {to_string(DType::F64), CurveType::F64},
+                                {to_string(DType::BF16), CurveType::BF16},
+                                {to_string(DType::F16), CurveType::F16}}};
+}
+
 constexpr auto choices(PartDType) {
   return Choices<PartDType, 4>{{{"default", PartDType::Default},
                                 {to_string(DType::F32), PartDType::F32},

@@ -355,6 +355,7 @@ void describe(V& v, EfficiencyCurve& e) {
   v.field("kernel", e.kernel);
   v.field("points", e.points);
   v.field("width", e.width);
+  v.field("dtype", e.dtype);
 }
 
 /// [cluster] of a scenario, and the whole of a profile (hardware/*.toml).
