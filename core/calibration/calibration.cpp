@@ -20,6 +20,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
   const std::int64_t head_dim = std::min<std::int64_t>(width, 64), heads = width / head_dim;
   const std::int64_t vocab = 64 * width + 256;
   const std::int64_t narrow = head_dim / 4;  // as small models have it
+  const std::int64_t weights = 12 * width * width;
+  const std::vector<std::int64_t> matrix = {weights, 0, 1, weights / width, weights, 0, 1};
   const std::int64_t expert_rows = std::max<std::int64_t>(tokens / 4, 1);  // two of eight experts
   return {
       {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
@@ -82,6 +84,10 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Muon, {12 * width * width}, {1, 0.1}},
       {K::ReplicaTerm, {12 * width * width}, {0.5}},
       {K::OuterSgd, {12 * width * width}, {0.7, 0.9, 1}},
+      {K::FactorSums, matrix, {1.0}},
+      {K::FactorMoments, {weights}, {1.0, -0.8, 1e-30}},
+      {K::FactoredSquares, matrix, {1.0}},
+      {K::Adafactor, matrix, {1e-3, 1, 0, 0}},
       {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
   };
 }

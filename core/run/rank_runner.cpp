@@ -266,6 +266,8 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
       return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
+    case HostData::Shards:
+      return list(TableKind::Shards)->fill(values);
     case HostData::DropoutKeys:
       return fill_dropout_keys(first, order_, first_row_, values);
     case HostData::AttentionDropout:

@@ -53,10 +53,11 @@ constexpr auto choices(P2pPosting) {
                                  {"blocking", P2pPosting::Blocking}}};
 }
 constexpr auto choices(OptimizerKind) {
-  return Choices<OptimizerKind, 4>{{{"AdamW", OptimizerKind::AdamW},
+  return Choices<OptimizerKind, 5>{{{"AdamW", OptimizerKind::AdamW},
                                     {"Adam", OptimizerKind::Adam},
                                     {"SGD", OptimizerKind::Sgd},
-                                    {"Muon", OptimizerKind::Muon}}};
+                                    {"Muon", OptimizerKind::Muon},
+                                    {"Adafactor", OptimizerKind::Adafactor}}};
 }
 constexpr auto choices(AdjustLr) {
   return Choices<AdjustLr, 2>{

@@ -116,6 +116,9 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kLlama,
      "batch=4 dp_replicate=2 tp=2 pp=2 mb=2 local_sgd.method=diloco local_sgd.sync_steps=1 "
      "local_sgd.offload=true"},
+    {kGpt2, "batch=4 dp_shard=2 zero_stage=1 optimizer.name=Adafactor"},
+    {kLlama, "batch=4 tp=2 dp_shard=2 optimizer.name=Adafactor optimizer.first_moment_decay=0.9"},
+    {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4 optimizer.name=Adafactor"},
 });
 
 Scenario scenario_of(const Layout& layout) {

@@ -322,6 +322,7 @@ class Printer {
     if (unit.outer.valid()) put(" outer=", unit.outer);
     if (unit.outer_momentum.valid()) put(" outer_momentum=", unit.outer_momentum);
     if (unit.state_block != 0) put(" state_block=", unit.state_block);
+    if (unit.factored) put(" factored");
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");
     if (unit.tied_copy) put(" tied_copy");

@@ -34,14 +34,17 @@ enum class Means : std::uint8_t {
   Moment2,        // the second one
   Outer,          // what the replicas of unit `id` started from, after `version` outer steps
   OuterMomentum,  // the momentum of the outer optimizer, likewise
-  Way,          // how far the replicas have come in unit `id`, or, without `Outer`, where they are
-  Tensor,       // a layer's; `id` names the formal under which a function wrote it
-  Gradient,     // of unit `id`: the sum of `terms`, one for every use of the unit
-  Direction,    // what momentum makes of the gradient of unit `id` for update `version`
-  Orthogonal,   // a direction of unit `id` of which every matrix is orthogonal
-  Statistics,   // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`
-  Loss,         // the sum of `terms`, one for every microbatch
-  Squares,      // of gradients: the sum of `terms`, one for every unit
+  Way,         // how far the replicas have come in unit `id`, or, without `Outer`, where they are
+  Tensor,      // a layer's; `id` names the formal under which a function wrote it
+  Gradient,    // of unit `id`: the sum of `terms`, one for every use of the unit
+  Direction,   // what momentum makes of the gradient of unit `id` for update `version`
+  Orthogonal,  // a direction of unit `id` of which every matrix is orthogonal
+  FactorSums,  // of rows and columns of squares of the gradient of unit `id`, and of its weights
+  UpdateSquares,  // the sum of squares of what moves the weights of unit `id`
+  Statistics,  // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`; or
+               // its factors
+  Loss,        // the sum of `terms`, one for every microbatch
+  Squares,     // of gradients: the sum of `terms`, one for every unit
   Coefficient,  // by which clipping multiplies the gradients
   Norm,         // of the gradients of all units
   Message,      // what receive number `id` will bring
