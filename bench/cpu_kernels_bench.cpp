@@ -117,6 +117,26 @@ void dropping(benchmark::State& state, KernelKind kind) {
 }
 BENCHMARK_CAPTURE(dropping, attention, K::AttentionForward);
 BENCHMARK_CAPTURE(dropping, attention_backward, K::AttentionBackward);
+/// The products of eight experts: up (NT), and the gradient of their weights (TN).
+void experts(benchmark::State& state, K kind, DType type) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dtype = type;
+  const bool of_weights = kind == K::GroupedGemmWeight;
+  if (of_weights) {
+    kernel.dims = {8, 1, 256, 3072, 768};
+  } else {
+    kernel.dims = {8, 1, 256, 3072, 768, 1};
+  }
+  kernel.in.assign(2, Operand{-1, type, 0});
+  kernel.out.assign(1, Operand{-1, of_weights ? DType::F32 : type, 0});
+  run(state, kernel);
+}
+BENCHMARK_CAPTURE(experts, up_f32, K::GroupedGemm, DType::F32);
+BENCHMARK_CAPTURE(experts, up_bf16, K::GroupedGemm, DType::BF16);
+BENCHMARK_CAPTURE(experts, weight_gradient_f32, K::GroupedGemmWeight, DType::F32);
+BENCHMARK_CAPTURE(experts, weight_gradient_bf16, K::GroupedGemmWeight, DType::BF16);
+
 BENCHMARK_CAPTURE(kernel_of, cross_entropy, K::CrossEntropy, {256, 50257}, {1.0}, 2, 2);
 BENCHMARK_CAPTURE(kernel_of, adamw, K::AdamW, {30'000'000}, {0.9, 0.95, 1e-8, 0.1}, 2, 3);
 BENCHMARK_CAPTURE(kernel_of, norm_squared, K::NormSquared, {30'000'000, 16}, {}, 1, 1);

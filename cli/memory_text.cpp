@@ -129,7 +129,7 @@ std::string model_states_text(const Program& program, int ranks) {
   for (const Role& role : program.roles) {
     for (const Unit& unit : role.units) {
       frozen = frozen || unit.frozen;
-      if (!unit.adam_m.valid()) continue;
+      if (!unit.trained()) continue;
       for (const UnitParameter& p : unit.parameters) trained.insert(p.parameter.v);
     }
   }

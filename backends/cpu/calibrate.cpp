@@ -16,6 +16,7 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
+#include "core/base/bfloat16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/calibration/calibration.hpp"
 
@@ -118,6 +119,15 @@ class Subject {
 
   // Values are sixteenths below one; ids are smaller than any vocabulary.
   static std::vector<float> values(std::int64_t elements, DType dtype) {
+    if (size_of(dtype) == 2) {
+      std::vector<float> block(to_size(ceil_div(elements, 2)));
+      auto* const bytes = reinterpret_cast<std::byte*>(block.data());
+      for (std::int64_t i = 0; i < elements; ++i) {
+        const bfloat16 value(static_cast<float>(i * 7 % 16) / 16);
+        std::memcpy(bytes + 2 * i, &value, sizeof value);
+      }
+      return block;
+    }
     std::vector<float> block(static_cast<std::size_t>(elements));
     for (std::size_t i = 0; i < block.size(); ++i) {
       block[i] = static_cast<float>(i * 7 % 16) / 16;
@@ -169,6 +179,18 @@ std::vector<double> kernel_times(const std::vector<Kernel>& kernels, int threads
     }
   }
   return sums;
+}
+
+/// The highest rate of the products in bfloat16: there is no loop of nothing but tile products to
+/// tell the peak, and on processors without tiles they are products of float32.
+FlopsPerSecond product_peak(const std::vector<Kernel>& kernels,
+                            const std::vector<double>& seconds) {
+  double best = 0;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].kind != KernelKind::Gemm || kernels[i].dtype != DType::BF16) continue;
+    best = std::max(best, work(kernels[i]).flops.v / seconds[i]);
+  }
+  return {best};
 }
 
 /// Seconds from the notification of a waiting thread until it runs, the median of many turns of two
@@ -241,15 +263,21 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{32, 64}, {128, 256}, {256, 768}};
   if (!options.quick) sizes.insert(sizes.end(), {{64, 128}, {256, 384}, {1024, 768}});
   std::vector<Kernel> kernels;
-  for (const auto& [tokens, width] : sizes) {
-    const std::vector<Kernel> of_size = calibration_kernels(DType::F32, tokens, width);
-    kernels.insert(kernels.end(), of_size.begin(), of_size.end());
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    for (const auto& [tokens, width] : sizes) {
+      const std::vector<Kernel> of_size = calibration_kernels(dtype, tokens, width);
+      kernels.insert(kernels.end(), of_size.begin(), of_size.end());
+    }
   }
   // The largest kernels take a few hundred megabytes on each thread.
   const std::int64_t free = page * sysconf(_SC_AVPHYS_PAGES);
   const int threads = static_cast<int>(std::clamp<std::int64_t>(free >> 30, 1, cores));
   const std::vector<double> seconds = kernel_times(kernels, threads, options.quick);
-  for (std::size_t i = 0; i < kernels.size(); ++i) add_measurement(device, kernels[i], seconds[i]);
+  device.peaks.push_back({DType::BF16, product_peak(kernels, seconds)});
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const bool narrow = kernels[i].dtype == DType::BF16;
+    add_measurement(device, kernels[i], seconds[i], narrow ? CurveType::BF16 : CurveType::All);
+  }
   return cluster;
 }
 

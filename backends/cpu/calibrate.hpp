@@ -12,12 +12,13 @@ struct CalibrateOptions {
 };
 
 /// This machine as a cluster of one node, measured in processor time of a thread:
-///  - peaks: a loop of independent fused multiply-adds, float32 and float64;
+///  - peaks: a loop of independent fused multiply-adds, float32 and float64; of bfloat16, the
+///    fastest product;
 ///  - memory_bandwidth: a copy of a block larger than common caches, bytes read plus written;
 ///  - efficiency: per kernel kind, roofline time over measured time (the median of several runs,
-///  less
-///    the launch overhead), at several sizes from one tile to the size of a real layer, on operands
-///    that have left the nearest caches and beside as many threads as there are cores;
+///    less the launch overhead), of kernels in bfloat16 apart, whose products may run on tiles, at
+///    several sizes from one tile to the size of a real layer, on operands that have left the
+///    nearest caches and beside as many threads as there are cores;
 ///  - launch_overhead: the smallest kernel; host_bandwidth and intra_node: copies within memory;
 ///  - hand_over: from notifying a waiting thread until it runs.
 /// Other work on the machine still takes cache and memory bandwidth away. Error if less than 1 GiB

@@ -69,7 +69,7 @@ RankShards shards_of(const Program& program, Rank rank) {
       // Where the update reads a view, the rank keeps the whole gradients that the view lies in.
       shard.gradients = role.buffer(gradients[u]).parent.valid() ? whole : piece;
     }
-    if (unit.adam_m.valid()) shard.optimizer = piece;
+    if (unit.trained()) shard.optimizer = piece;
     shards.parameters += shard.parameters.size();
     shards.gradients += shard.gradients.size();
     shards.optimizer += shard.optimizer.size();

@@ -20,6 +20,8 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
   const std::int64_t head_dim = std::min<std::int64_t>(width, 64), heads = width / head_dim;
   const std::int64_t vocab = 64 * width + 256;
   const std::int64_t narrow = head_dim / 4;  // as small models have it
+  const std::int64_t weights = 12 * width * width;
+  const std::vector<std::int64_t> matrix = {weights, 0, 1, weights / width, weights, 0, 1};
   const std::int64_t expert_rows = std::max<std::int64_t>(tokens / 4, 1);  // two of eight experts
   return {
       {K::Gemm, {tokens, 4 * width, width, 0, 1}, {}, 1},
@@ -82,6 +84,10 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::Muon, {12 * width * width}, {1, 0.1}},
       {K::ReplicaTerm, {12 * width * width}, {0.5}},
       {K::OuterSgd, {12 * width * width}, {0.7, 0.9, 1}},
+      {K::FactorSums, matrix, {1.0}},
+      {K::FactorMoments, {weights}, {1.0, -0.8, 1e-30}},
+      {K::FactoredSquares, matrix, {1.0}},
+      {K::Adafactor, matrix, {1e-3, 1, 0, 0}},
       {K::Sgd, {12 * width * width}, {0.9, 1e-4}},
       {K::ToCodes, {12 * width * width, 1, 1, 2048, 8, 3 * width * width}},
       {K::FromCodes, {3 * width * width / 2, 8, 2048, 4, 3 * width * width / 16, 8}},
@@ -131,12 +137,12 @@ std::int16_t bind(const std::vector<OperandRow>& rows, DType dtype, int optional
 }
 
 void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, std::int64_t width,
-               EfficiencyPoint p) {
+               CurveType type, EfficiencyPoint p) {
   auto curve = std::find_if(curves.begin(), curves.end(), [&](const EfficiencyCurve& c) {
-    return c.kernel == kernel && c.width == width;
+    return c.kernel == kernel && c.width == width && c.dtype == type;
   });
   if (curve == curves.end()) {
-    curves.push_back({std::string(kernel), {}, width});
+    curves.push_back({std::string(kernel), {}, width, type});
     curve = curves.end() - 1;
   }
   for (EfficiencyPoint& other : curve->points) {
@@ -177,14 +183,17 @@ std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::i
   return kernels;
 }
 
-void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds) {
+void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds, CurveType type) {
   const Work w = work(kernel);
-  const double ideal =
-      std::max((w.flops / device.peaks.front().rate).v, (w.bytes / device.memory_bandwidth).v);
+  FlopsPerSecond peak = device.peaks.front().rate;
+  for (const PeakRate& own : device.peaks) {
+    if (own.dtype == kernel.dtype) peak = own.rate;
+  }
+  const double ideal = std::max((w.flops / peak).v, (w.bytes / device.memory_bandwidth).v);
   const double busy = std::max(seconds - device.launch_overhead.v, seconds * 0.1);
   const KernelRow& row = info(kernel.kind);
   const std::int64_t width = row.width ? row.width.elements(kernel) : 0;
-  add_point(device.efficiency, row.name, width, {Seconds{ideal}, ideal / busy});
+  add_point(device.efficiency, row.name, width, type, {Seconds{ideal}, ideal / busy});
 }
 
 }  // namespace lockstep

@@ -22,8 +22,10 @@ Kernel calibration_kernel(KernelKind kind, DType dtype, const std::vector<std::i
 std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::int64_t width);
 
 /// Adds a measurement of `kernel` to its curve: one run took `seconds`, launch included. Requires
-/// the device's first peak, memory bandwidth and launch overhead. Points of a curve that are closer
+/// the device's peak in the kernel's type (else its first), memory bandwidth and launch overhead.
+/// The curve is of kernels of `type`. Points of a curve that are closer
 /// than 20 % become one, because near neighbours say the same and a curve needs ascending times.
-void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds);
+void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds,
+                     CurveType type = CurveType::All);
 
 }  // namespace lockstep

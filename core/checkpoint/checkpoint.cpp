@@ -53,7 +53,8 @@ class CheckpointReader final : public StateReader {
       const std::string_view parameter = parameter_of(tensor);
       if (parameter.empty()) continue;
       const auto found = reader->head_.tensors.find(std::string(parameter));
-      if (found == reader->head_.tensors.end() || found->second.shape != info.shape) {
+      if (found == reader->head_.tensors.end() ||
+          (!is_factor(tensor) && found->second.shape != info.shape)) {
         return Error{ErrorKind::Parse,
                      (folder / kOptimizerFile).string() + ": tensor \"" + tensor +
                          "\": no parameter of " + kModelFile + " has that name and shape",

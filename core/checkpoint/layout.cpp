@@ -21,10 +21,16 @@ std::string_view parameter_of(std::string_view name) {
   }
   const std::size_t replica = length_of_numbered(name, "replica");
   name.remove_prefix(replica);
-  for (std::string_view prefix : {"adam_m.", "adam_v.", "outer.", "outer_momentum.", "sketch."}) {
+  for (std::string_view prefix : {"adam_m.", "adam_v.", "adafactor_rows.", "adafactor_columns.",
+                                  "outer.", "outer_momentum.", "sketch."}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
   return replica > 0 ? name : std::string_view{};
+}
+
+bool is_factor(std::string_view name) {
+  name.remove_prefix(length_of_replica(name));
+  return name.starts_with("adafactor_");
 }
 
 const char* file_of(std::string_view tensor) {

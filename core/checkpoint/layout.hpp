@@ -20,6 +20,8 @@ inline constexpr std::string_view kStepPrefix = "step-";
 
 /// The parameter of an optimizer tensor: "adam_m.x" gives "x"; empty if `name` is another tensor's.
 std::string_view parameter_of(std::string_view name);
+/// Whether an optimizer tensor is of rows or columns of its parameter, and not of its shape.
+bool is_factor(std::string_view name);
 /// The file in which a tensor lies.
 const char* file_of(std::string_view tensor);
 

@@ -22,15 +22,34 @@ struct EfficiencyPoint {
   bool operator==(const EfficiencyPoint&) const = default;
 };
 
+/// The types of kernels whose efficiency a curve is of.
+enum class CurveType { All, F32, F64, BF16, F16 };
+constexpr CurveType curve_type(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+      return CurveType::F32;
+    case DType::F64:
+      return CurveType::F64;
+    case DType::BF16:
+      return CurveType::BF16;
+    case DType::F16:
+      return CurveType::F16;
+    default:
+      return CurveType::All;
+  }
+}
+
 /// Measured efficiency of one kind of kernel, named as in the program text ("gemm"), by ascending
 /// roofline time. Between two points the efficiency is linear in log(ideal); outside them it is
 /// that of the nearest point. A kind may have several curves of different widths
 /// (KernelRow::width): between two of them the efficiency is linear in log(width), outside them
-/// that of the nearest.
+/// that of the nearest. Kernels of a type that has curves of its own go by these alone, all others
+/// by those of all types.
 struct EfficiencyCurve {
   std::string kernel;
   std::vector<EfficiencyPoint> points;
-  std::int64_t width = 0;  // 0: of any width, and then the kind's only curve
+  std::int64_t width = 0;  // 0: of any width, and then the kind's only curve of its type
+  CurveType dtype = CurveType::All;
   bool operator==(const EfficiencyCurve&) const = default;
 };
 

@@ -24,15 +24,16 @@ double interpolate(const std::vector<EfficiencyPoint>& points, Seconds ideal) {
   return lo.efficiency + x * (hi.efficiency - lo.efficiency);
 }
 
-/// The curves of a kind of kernel on either side of a width: the widest that is not wider, and the
-/// narrowest that is wider. One is null if there is none on its side, both if the kind has none.
+/// The curves of a kind of kernel and of a type on either side of a width: the widest that is not
+/// wider, and the narrowest that is wider. One is null if there is none on its side, both if the
+/// kind has none of the type.
 struct CurvesOf {
   const EfficiencyCurve* narrow = nullptr;
   const EfficiencyCurve* wide = nullptr;
 
-  CurvesOf(const DeviceSpec& device, std::string_view name, std::int64_t width) {
+  CurvesOf(const DeviceSpec& device, std::string_view name, CurveType type, std::int64_t width) {
     for (const EfficiencyCurve& curve : device.efficiency) {
-      if (curve.kernel != name) continue;
+      if (curve.kernel != name || curve.dtype != type) continue;
       if (curve.width <= width) {
         if (narrow == nullptr || curve.width > narrow->width) narrow = &curve;
       } else if (wide == nullptr || curve.width < wide->width) {
@@ -54,15 +55,17 @@ struct CurvesOf {
   }
 };
 
-/// The efficiency by the kernel's own curve. Without one it is by the curve of the kernel that the
-/// row names as equally efficient, at the same ideal time, else by the curve "*"; without any curve
-/// it is 1.
+/// The efficiency by the kernel's own curve, of its type or of all. Without one it is by the curve
+/// of the kernel that the row names as equally efficient, at the same ideal time, else by the curve
+/// "*"; without any curve it is 1.
 double efficiency(const DeviceSpec& device, const Kernel& kernel, Seconds ideal) {
   const KernelRow& row = info(kernel.kind);
   const std::int64_t width = row.width ? row.width.elements(kernel) : 0;
   for (const std::string_view name : {row.name, row.efficiency_as, std::string_view("*")}) {
-    const CurvesOf curves(device, name, width);
-    if (!curves.none()) return curves.at(ideal, width);
+    for (const CurveType type : {curve_type(kernel.dtype), CurveType::All}) {
+      const CurvesOf curves(device, name, type, width);
+      if (!curves.none()) return curves.at(ideal, width);
+    }
   }
   return 1;
 }
@@ -213,7 +216,7 @@ FlopsPerSecond product_rate(const DeviceSpec& device, const Kernel& kernel) {
 }
 
 BytesPerSecond copy_rate(const DeviceSpec& device) {
-  const EfficiencyCurve* curve = CurvesOf(device, "*", 0).narrow;
+  const EfficiencyCurve* curve = CurvesOf(device, "*", CurveType::All, 0).narrow;
   const bool none = curve == nullptr || curve->points.empty();
   return {device.memory_bandwidth.v * (none ? 1.0 : curve->points.back().efficiency)};
 }

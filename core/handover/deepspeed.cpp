@@ -27,7 +27,20 @@ void say_optimizer(const OptimizerSpec& o, Json& config, std::vector<std::string
     set(config, "optimizer.beta1", {o.beta1, o.beta2});
     set(config, "optimizer.eps", o.eps);
   }
-  if (!o.is_adam()) set(config, "optimizer.momentum", o.momentum);
+  if (o.is_adafactor()) {  // torch.optim.Adafactor, which takes no other relative step
+    set(config, "optimizer.eps", {o.eps_square, o.eps_scale});
+    set(config, "optimizer.decay_rate", o.decay_rate);
+    set(config, "optimizer.clip_threshold", o.clip_threshold);
+    config["zero_allow_untested_optimizer"] = true;
+    leave_unsaid(unsaid, !o.relative_step || !o.scale_parameter || o.first_moment_decay > 0,
+                 "optimizer.relative_step, scale_parameter and first_moment_decay: torch.optim's "
+                 "Adafactor has relative steps in proportion to the parameters, and no first "
+                 "moment");
+    unsaid.push_back(
+        "optimizer.name: ZeRO gives torch.optim's Adafactor flat shards, which are vectors to it: "
+        "it keeps a moment of every element");
+  }
+  if (!o.is_adam() && !o.is_adafactor()) set(config, "optimizer.momentum", o.momentum);
   if (o.muon_lr > 0) {
     set(config, "optimizer.muon_lr", o.muon_lr);
     config["optimizer"]["params"]["adam_lr"] = o.lr;

@@ -362,6 +362,23 @@ class DeepSpeedReader {
     }
   }
 
+  /// torch.optim.Adafactor, which DeepSpeed finds by its name.
+  void read_adafactor() {
+    plan_.flag("optimizer.relative_step", true, "torch.optim.Adafactor");
+    take("optimizer.decay_rate");
+    take("optimizer.clip_threshold");
+    const Setting* const eps = find(name_of("optimizer.eps"));
+    if (eps != nullptr && eps->value.is_array() && eps->value.size() == 2) {
+      for (const auto& [key, i] :
+           {std::pair("optimizer.eps_square", 0U), {"optimizer.eps_scale", 1U}}) {
+        if (eps->value[i].is_number()) plan_.number(key, eps->value[i].get<double>(), shown(*eps));
+      }
+    }
+    plan_.lose(
+        "optimizer.type = \"Adafactor\": torch.optim's decays by the learning rate alone, and ZeRO "
+        "gives it flat shards, of which it keeps a moment of every element");
+  }
+
   void read_optimizer() {
     const std::string type = word(name_of("optimizer.name"));
     if (type.empty()) {
@@ -369,21 +386,24 @@ class DeepSpeedReader {
       return;
     }
     const bool sgd = type == "SGD", muon = type == "Muon" || type == "muon";
+    const bool factored = type == "Adafactor";
     // DeepSpeed's Adam decouples weight decay unless it is told otherwise (adam_w_mode).
     const bool coupled = type == "Adam" && !flag("optimizer.params.adam_w_mode", true);
     plan_.text("optimizer.name",
-               sgd       ? "SGD"
-               : muon    ? "Muon"
-               : coupled ? "Adam"
-                         : "AdamW",
+               sgd        ? "SGD"
+               : muon     ? "Muon"
+               : factored ? "Adafactor"
+               : coupled  ? "Adam"
+                          : "AdamW",
                "optimizer.type = \"" + type + "\"");
-    if (!sgd && !muon && type != "Adam" && type != "AdamW") {
+    if (!sgd && !muon && !factored && type != "Adam" && type != "AdamW") {
       plan_.lose("optimizer.type = \"" + type + "\": AdamW is here");
     }
-    plan_.number("optimizer.lr", 1e-3);
+    plan_.number("optimizer.lr", factored ? 1e-2 : 1e-3);
     plan_.number("optimizer.weight_decay", 0);
     take("optimizer.lr");
     take("optimizer.weight_decay");
+    if (factored) return read_adafactor();
     if (muon) {
       plan_.number("optimizer.momentum", 0.95);
       take("optimizer.muon_lr");

@@ -20,6 +20,8 @@ std::string optimizer_word(OptimizerKind kind) {
       return "Adam";
     case OptimizerKind::Sgd:
       return "SGD";
+    case OptimizerKind::Adafactor:
+      return "Adafactor";
     case OptimizerKind::Muon:
       return "Muon";
   }

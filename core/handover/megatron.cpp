@@ -294,6 +294,7 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
                                  : !s.optimizer.is_muon() ? "adam"
                                  : divided                ? "dist_muon"
                                                           : "muon");
+  leave_unsaid(h.unsaid, s.optimizer.is_adafactor(), "optimizer.name: it has no Adafactor");
   a.number(named("optimizer.lr"), s.optimizer.lr);
   a.number(named("lr_scheduler.min_lr_factor"), s.optimizer.lr * s.lr_scheduler.min_lr_factor);
   a.number(named("optimizer.weight_decay"), s.optimizer.weight_decay);

@@ -15,7 +15,7 @@ std::string_view to_string(SampleKind kind) {
 
 std::string_view to_string(TableKind kind) {
   constexpr IndexArray<TableKind, std::string_view, kNumTableKinds> names = {
-      "order", "shift", "queries", "rows", "heads", "positions", "starts", "columns"};
+      "order", "shift", "queries", "rows", "heads", "positions", "starts", "columns", "shards"};
   return names[kind];
 }
 

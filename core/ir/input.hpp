@@ -77,11 +77,12 @@ enum class TableKind : std::uint8_t {
   Rows,       // of a microbatch's rows, counted over all its samples, where those begin that the
               // rank holds between layers: equally many from each of these on; without a table, 0
   Heads,      // which of the model's query heads it attends with; without a table, all
-  Positions,  // the last three: what copies of these names bring (see HostData)
+  Positions,  // the last four: what copies of these names bring (see HostData)
   Starts,
   Columns,
+  Shards,
 };
-inline constexpr int kNumTableKinds = static_cast<int>(TableKind::Columns) + 1;
+inline constexpr int kNumTableKinds = static_cast<int>(TableKind::Shards) + 1;
 std::string_view to_string(TableKind kind);
 
 /// Lists of integers, one for each position along `dims`, of which the last varies fastest. Without

@@ -24,20 +24,10 @@ constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
 
 constexpr std::array<std::string_view, kNumTiers> kTierNames = {"device", "host", "drive"};
 
-constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {"tokens",
-                                                                       "targets",
-                                                                       "images",
-                                                                       "documents",
-                                                                       "document_positions",
-                                                                       "dropout_keys",
-                                                                       "attention_dropout",
-                                                                       "positions",
-                                                                       "starts",
-                                                                       "columns",
-                                                                       "loss_scale",
-                                                                       "loss",
-                                                                       "grad_norm",
-                                                                       "memory"};
+constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
+    "tokens",       "targets",           "images",    "documents", "document_positions",
+    "dropout_keys", "attention_dropout", "positions", "starts",    "columns",
+    "shards",       "loss_scale",        "loss",      "grad_norm", "memory"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {
@@ -252,6 +242,8 @@ std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange s
   }
   return held.elements();
 }
+
+std::string factors_of(const std::string& unit) { return unit + ".factors"; }
 
 int split_parts(const Program& program, const Unit& unit) {
   return unit.split_group.valid() ? group_size(program.mesh, program.group(unit.split_group)) : 1;

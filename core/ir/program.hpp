@@ -222,9 +222,10 @@ std::string_view to_string(Stream stream);
 ///   (core/base/dropout.hpp): of the tokens that Order lists, from the rows that Rows says on.
 /// - AttentionDropout is what the dropout of attention's probabilities draws from: the numbers of
 ///   the heads that the rank attends with (table Heads), then the keys of these tokens (Queries).
-/// - Positions (the ids of the rank's own rows), starts (see attention_forward) and columns (how
+/// - Positions (the ids of the rank's own rows), starts (see attention_forward), columns (how
 ///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
-///   padding) come from the tables of these names.
+///   padding) and shards (0, 1, 2, …, of which a rank's own piece is its position in a group that
+///   divides units) come from the tables of these names.
 /// - LossScale is the factor of this step, one float32 (Training::loss_scaling).
 /// - Memory stands for a copy between two buffers.
 enum class HostData : std::int32_t {
@@ -238,6 +239,7 @@ enum class HostData : std::int32_t {
   Positions,
   Starts,
   Columns,
+  Shards,
   LossScale,
   Loss,
   GradNorm,
@@ -304,6 +306,12 @@ struct Parameter {
 };
 // What the names of adapters end with (LoRA): those of "x" are "x.lora_a" and "x.lora_b".
 inline constexpr std::string_view kAdapterDown = ".lora_a", kAdapterUp = ".lora_b";
+// What the names of Adafactor's second moments begin with: the means of squares of the rows of "x"
+// are "adafactor_rows.x", and those of its columns "adafactor_columns.x".
+inline constexpr std::string_view kFactorRows = "adafactor_rows.",
+                                  kFactorColumns = "adafactor_columns.";
+/// The name of the unit that has the factors of another.
+std::string factors_of(const std::string& unit);
 /// Whether a parameter belongs to an adapter.
 inline bool is_adapter(const Parameter& parameter) {
   return parameter.name.ends_with(kAdapterDown) || parameter.name.ends_with(kAdapterUp);
@@ -313,7 +321,8 @@ inline constexpr std::string_view kRouterBias = ".router_bias";
 /// Whether a training adds the parameter to a model which was trained without it, so that a state
 /// may lack it.
 inline bool may_begin_anew(const Parameter& parameter) {
-  return is_adapter(parameter) || parameter.name.ends_with(kRouterBias);
+  return is_adapter(parameter) || parameter.name.ends_with(kRouterBias) ||
+         parameter.name.starts_with(kFactorRows) || parameter.name.starts_with(kFactorColumns);
 }
 
 /// Sections [first, end) of a parameter; all of them if `end` is 0. A unit holds some sections only
@@ -372,12 +381,17 @@ struct Unit {
   /// If not 0, the moments are quantized states (core/base/quantized_state.hpp) of blocks of so
   /// many elements, which do not go beyond a shard.
   std::int64_t state_block = 0;
+  /// The optimizer keeps second moments by rows and columns (Adafactor). They are parameters of
+  /// another unit without moments, which is called "<name>.factors" (factors_of()).
+  bool factored = false;
   bool whole_param = false;
   /// With whole_param: a step ends when a rank's own piece is updated, and the next step begins
   /// with an all-gather of the others.
   bool gathered_late = false;
   bool tied_copy = false;  // a second copy of a tied parameter, which is not counted in norms
   bool frozen = false;     // its parameters are only read: it has neither gradients nor states
+  /// Whether an optimizer updates it: running statistics and factors are updated otherwise.
+  bool trained() const { return adam_m.valid() || factored; }
   /// The buffer that the optimizer updates.
   BufferId updated() const { return master.valid() ? master : param; }
   /// All persistent buffers of the unit; invalid ones are those that it does not have.

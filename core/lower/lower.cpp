@@ -30,7 +30,10 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   Draft whole = draft;
   if (pass.verifiable == Verifiable::WithoutUpdate) {
     for (DraftRole& out : whole.roles) {
-      for (Unit& unit : out.role.units) unit.master = unit.adam_m = unit.adam_v = {};
+      for (Unit& unit : out.role.units) {
+        unit.master = unit.adam_m = unit.adam_v = {};
+        unit.factored = false;
+      }
     }
   }
   // Without it, the weights of replicas that train apart would never be equal again.

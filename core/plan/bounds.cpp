@@ -258,7 +258,11 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
   const TrainingSpec& t = base_.training;
   const auto size = [](DType type) { return static_cast<double>(size_of(type)); };
   if (point.offload == Offload::Parameters) return 0;
-  const double moments = base_.optimizer.is_adam() ? 2 : 1;
+  // Rows and columns of Adafactor are few beside the rest: a lower bound may leave them out.
+  const OptimizerSpec& optimizer = base_.optimizer;
+  const double moments = optimizer.is_adafactor() ? (optimizer.first_moment_decay > 0 ? 1 : 0)
+                         : optimizer.is_adam()    ? 2
+                                                  : 1;
   const double each =
       point.offload != Offload::None
           ? 0

@@ -269,6 +269,8 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
       return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
+    case HostData::Shards:
+      return list(TableKind::Shards)->fill(values);
     case HostData::DropoutKeys:
       return fill_dropout_keys(first, order_, first_rows_, values);
     case HostData::AttentionDropout:

@@ -53,10 +53,11 @@ constexpr auto choices(P2pPosting) {
                                  {"blocking", P2pPosting::Blocking}}};
 }
 constexpr auto choices(OptimizerKind) {
-  return Choices<OptimizerKind, 4>{{{"AdamW", OptimizerKind::AdamW},
+  return Choices<OptimizerKind, 5>{{{"AdamW", OptimizerKind::AdamW},
                                     {"Adam", OptimizerKind::Adam},
                                     {"SGD", OptimizerKind::Sgd},
-                                    {"Muon", OptimizerKind::Muon}}};
+                                    {"Muon", OptimizerKind::Muon},
+                                    {"Adafactor", OptimizerKind::Adafactor}}};
 }
 constexpr auto choices(AdjustLr) {
   return Choices<AdjustLr, 2>{
@@ -148,6 +149,14 @@ constexpr auto choices(DType) {
                             {to_string(DType::F64), DType::F64},
                             {to_string(DType::BF16), DType::BF16},
                             {to_string(DType::F16), DType::F16}}};
+}
+
+constexpr auto choices(CurveType) {
+  return Choices<CurveType, 5>{{{"all", CurveType::All},
+                                {to_string(DType::F32), CurveType::F32},
+                                {to_string(DType::F64), CurveType::F64},
+                                {to_string(DType::BF16), CurveType::BF16},
+                                {to_string(DType::F16), CurveType::F16}}};
 }
 
 constexpr auto choices(PartDType) {

@@ -62,12 +62,13 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     }
     if (curve.width < 0) fault("", "efficiency", "the width of '" + curve.kernel + "' is negative");
     const auto same = [&](const EfficiencyCurve& c) {
-      return c.kernel == curve.kernel && c.width == curve.width;
+      return c.kernel == curve.kernel && c.width == curve.width && c.dtype == curve.dtype;
     };
     const auto& curves = c.device.efficiency;
     if (std::count_if(curves.begin(), curves.end(), same) > 1) {
       fault("", "efficiency",
-            "two curves of '" + curve.kernel + "' have the width " + std::to_string(curve.width));
+            "two curves of '" + curve.kernel + "' of one dtype have the width " +
+                std::to_string(curve.width));
     }
     double last = 0;
     for (const EfficiencyPoint& point : curve.points) {

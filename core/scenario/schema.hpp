@@ -127,6 +127,13 @@ void describe(V& v, OptimizerSpec& o) {
   v.field("ns_steps", o.ns_steps);
   v.field("adjust_lr_fn", o.adjust_lr_fn);
   v.field("ns_dtype", o.ns_dtype);
+  v.field("decay_rate", o.decay_rate);
+  v.field("clip_threshold", o.clip_threshold);
+  v.field("eps_square", o.eps_square);
+  v.field("eps_scale", o.eps_scale);
+  v.field("scale_parameter", o.scale_parameter);
+  v.field("relative_step", o.relative_step);
+  v.field("first_moment_decay", o.first_moment_decay);
   v.field("state_dtype", o.state_dtype);
   v.field("block_size", o.block_size);
 }
@@ -369,6 +376,7 @@ void describe(V& v, EfficiencyCurve& e) {
   v.field("kernel", e.kernel);
   v.field("points", e.points);
   v.field("width", e.width);
+  v.field("dtype", e.dtype);
 }
 
 /// [cluster] of a scenario, and the whole of a profile (hardware/*.toml).

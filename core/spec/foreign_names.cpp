@@ -76,6 +76,8 @@ constexpr ForeignName kNames[] = {
     {"optimizer.ns_steps", "", "muon-num-ns-steps", ""},
     {"optimizer.adjust_lr_fn", "", "muon-scale-mode", ""},
     {"optimizer.ns_dtype", "", "muon-fp32-matmul-prec", ""},
+    {"optimizer.decay_rate", "", "", "optimizer.params.beta2_decay"},
+    {"optimizer.clip_threshold", "", "", "optimizer.params.d"},
     {"lr_scheduler.warmup_steps", kSame, "lr-warmup-iters", "scheduler.params.warmup_num_steps"},
     {"lr_scheduler.decay_ratio", kSame, "lr-decay-iters", ""},
     {"lr_scheduler.decay_type", kSame, "lr-decay-style", "scheduler.type"},

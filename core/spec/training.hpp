@@ -112,6 +112,7 @@ enum class OptimizerKind {
   Sgd,    // with momentum; weight decay is added to the gradient
   Muon,   // orthogonalized momentum for the matrices of blocks (Jordan et al. 2024), AdamW for all
           // else
+  Adafactor,  // second moments by rows and columns (Shazeer & Stern 2018)
 };
 
 /// How far Muon moves a matrix, beside the learning rate (the names are those of torch.optim.Muon).
@@ -146,11 +147,21 @@ struct OptimizerSpec {
   /// Muon: the type in which matrices are orthogonalized, and gathered for that. Default: that of
   /// training.dtype.
   PartDType ns_dtype = PartDType::Default;
+  // Adafactor (Shazeer and Stern 2018, algorithms 4 to 6, with means in the place of sums as in
+  // transformers.Adafactor).
+  double decay_rate = -0.8;       // step t keeps 1 - t^decay_rate of the second moments
+  double clip_threshold = 1;      // the most that the root mean square of an update may be
+  double eps_square = 1e-30;      // is added to squares of gradients
+  double eps_scale = 1e-3;        // with scale_parameter, the least scale of a parameter
+  bool scale_parameter = true;    // steps are in proportion to a parameter's root mean square
+  bool relative_step = false;     // at step t the rate is at most 1 / sqrt(t)
+  double first_moment_decay = 0;  // of the updates; 0: no first moment is kept
   StateDType state_dtype = StateDType::Default;
   int block_size = 256;  // elements that share a scale, with StateDType::U8
   /// Whether it keeps two moments of every gradient.
   bool is_adam() const { return name == OptimizerKind::AdamW || name == OptimizerKind::Adam; }
   bool is_muon() const { return name == OptimizerKind::Muon; }
+  bool is_adafactor() const { return name == OptimizerKind::Adafactor; }
   /// Muon's learning rate of matrices, as a multiple of that of other parameters.
   double muon_lr_factor() const { return muon_lr > 0 ? muon_lr / lr : 1; }
   /// What the update of a matrix is multiplied by, beside the learning rate.

@@ -285,6 +285,51 @@ void ConformanceCases::line(std::int64_t n) {
            .wide_out = moments});
     }
   }
+  // Parts of matrices: all of them, whose ranks have more rows or columns; or a shard that begins
+  // in another unit's parameter, or in the middle of a row.
+  const auto positive = [](std::int64_t count, std::int64_t below) {
+    Numbers values = counted(count, below);
+    for (double& value : values) value += 0.5;
+    return values;
+  };
+  for (const std::int64_t divided : {0, 1, 2}) {
+    for (const std::int64_t shard : {-1, 0, 1}) {
+      const std::int64_t count = 2, rows = 3, cols = 5, size = count * rows * cols;
+      const std::int64_t held = shard < 0 ? size + 3 : 17, shards = shard < 0 ? 1 : 2;
+      const Numbers at = shard < 0 ? Numbers{} : Numbers{static_cast<double>(shard)};
+      const std::vector<std::int64_t> dims = {held, 2, count, rows, size, divided, shards};
+      const Numbers row = positive(count * rows, 3), col = positive(count * cols, 4);
+      const Numbers coefficient = divided == 1 ? Numbers{0.25} : Numbers{};
+      const Numbers gradient = random(held);
+      add({.kind = K::FactorSums,
+           .dims = dims,
+           .scalars = {0.05},
+           .in = {gradient, coefficient, random(held), at},
+           .wide_in = " w",
+           .wide_out = "www"});
+      add({.kind = K::FactoredSquares,
+           .dims = dims,
+           .scalars = {0.05},
+           .in = {gradient, coefficient, row, col, at},
+           .wide_in = " www",
+           .wide_out = "w"});
+      std::vector<std::int64_t> moving = dims;
+      moving.push_back(divided == 2 ? 1 : 0);
+      add({.kind = K::Adafactor,
+           .dims = moving,
+           .scalars = {divided == 0 ? 0 : 1e-3, 0.5, 0.9, 0.1},
+           .in = {gradient, coefficient, row, col, positive(count, 2), positive(count, 3), at},
+           .initial = {random(held), divided == 1 ? Numbers{} : random(held)},
+           .wide_in = " wwwww"});
+    }
+  }
+  add({.kind = K::FactorMoments,
+       .dims = {n},
+       .scalars = {0.5, -0.8, 1e-3},
+       .in = {positive(n, 3), {}},
+       .initial = {positive(n, 2)},
+       .wide_in = "w",
+       .wide_out = "w"});
   // A negative coefficient: a gradient is not finite, and nothing changes.
   const Numbers overflow(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
   for (const K kind : {K::AdamW, K::Adam}) {

@@ -289,6 +289,26 @@ TEST_CASE("Muon agrees to the last bit over DDP and every ZeRO stage, and goes o
   }
 }
 
+TEST_CASE("Adafactor goes on in other layouts, with or without a first moment", "[integration]") {
+  for (const char* moment : {"", " optimizer.first_moment_decay=0.9"}) {
+    const auto part = [&](const std::string& keys, int steps, const TrainingState* from) {
+      const ParityRow row = parity_row(
+          "", "model.kv_heads=4 optimizer.name=Adafactor optimizer.lr=0.02 " + keys + moment);
+      return train(parity_scenario(Architecture::Llama, row, DType::F64), steps, from).run.state;
+    };
+    const TrainingState whole = part("", 10, nullptr);
+    CHECK(whole.tensors.at("adafactor_rows.blocks.0.attn.wo").shape ==
+          std::vector<std::int64_t>{24});
+    CHECK(whole.tensors.count("adam_m.blocks.0.attn.wo") == (*moment != '\0' ? 1 : 0));
+    CHECK(whole.tensors.count("adam_v.blocks.0.attn.wo") == 0);
+    const TrainingState first = part("tp=4 dp_shard=3", 6, nullptr);
+    for (const char* next : {"", "dp_shard=3 zero_stage=1", "tp=2 dp_replicate=2", "pp=2 mb=3"}) {
+      INFO(next << moment);
+      CHECK(state_distance(part(next, 4, &first), whole) <= 1e-11);
+    }
+  }
+}
+
 TEST_CASE("training resumes where fewer or more ranks share key heads", "[integration]") {
   const auto part = [](const std::string& keys, int steps, const TrainingState* from) {
     const ParityRow row = parity_row("", "model.kv_heads=2 " + keys);

@@ -103,7 +103,10 @@ class RandomLayouts {
       sometimes({"dropped", "training.residual_dropout=0.1"});
       sometimes({"optimizer.name=Muon",
                  "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
-                 "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices"});
+                 "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices",
+                 "optimizer.name=Adafactor optimizer.lr=0.02",
+                 "optimizer.name=Adafactor optimizer.relative_step=true",
+                 "optimizer.name=Adafactor optimizer.first_moment_decay=0.9"});
       sometimes({"attention-dropped"});
       multiply_narrow();
       if (keys_.find("enable_sequence_parallel=true") != std::string::npos && chunks_() % 2 == 0) {

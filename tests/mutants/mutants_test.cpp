@@ -122,6 +122,9 @@ constexpr std::array kLayouts = std::to_array<Layout>({
      "batch=4 dp_shard=4 fsdp_reshard_degree=2 zero_quantized_weights=true "
      "zero_quantized_gradients=true zero_quantized_block_size=4"},
     {kLlama, "batch=4 dp_replicate=2 accumulation=2 power_sgd.matrix_approximation_rank=2"},
+    {kGpt2, "batch=4 dp_shard=2 zero_stage=1 optimizer.name=Adafactor"},
+    {kLlama, "batch=4 tp=2 dp_shard=2 optimizer.name=Adafactor optimizer.first_moment_decay=0.9"},
+    {kLlama, "batch=4 dp_shard=2 ep=2 model.experts=4 optimizer.name=Adafactor"},
 });
 
 Scenario scenario_of(const Layout& layout) {

@@ -359,6 +359,51 @@ class Muon:
                 w.sub_(lr * factor * orthogonalized(d, job["ns_steps"]))
 
 
+class Adafactor:
+    """Shazeer and Stern 2018, algorithms 4 to 6, with means for sums: of every parameter."""
+
+    def __init__(self, named, job):
+        self.job = job
+        self.named = named
+        self.step_number = 0
+        self.moments = {name: [torch.zeros_like(value[..., 0]), torch.zeros_like(value[..., 0, :])]
+                        if value.dim() > 1 else [torch.zeros_like(value)]
+                        for name, value in named.items()}
+        self.first = {name: torch.zeros_like(value) for name, value in named.items()}
+
+    def matrices(self, name, value):
+        """Every expert is a matrix of its own."""
+        return value if value.dim() == 3 else value[None]
+
+    def step(self, lr):
+        job = self.job
+        self.step_number += 1
+        t = self.step_number
+        rate = min(lr, t ** -0.5) if job["relative_step"] else lr
+        beta2 = 1 - t ** job["decay_rate"]
+        for name, weight in self.named.items():
+            square = weight.grad.square() + job["eps_square"]
+            moments = self.moments[name]
+            if weight.dim() > 1:
+                rows, columns = moments
+                rows.mul_(beta2).add_((1 - beta2) * square.mean(-1))
+                columns.mul_(beta2).add_((1 - beta2) * square.mean(-2))
+                second = rows[..., :, None] * columns[..., None, :] / rows.mean(-1)[..., None, None]
+            else:
+                second = moments[0].mul_(beta2).add_((1 - beta2) * square)
+            update = weight.grad / second.sqrt()
+            decays = job["decays_all"] or weight.dim() > 1
+            for w, u, m in zip(self.matrices(name, weight.data), self.matrices(name, update),
+                               self.matrices(name, self.first[name])):
+                scale = max(job["eps_scale"], w.square().mean().sqrt()) if job["scale_parameter"] else 1
+                a = rate * scale
+                moved = a * u / max(1.0, u.square().mean().sqrt() / job["clip_threshold"])
+                if job["first_moment_decay"] > 0:
+                    m.mul_(job["first_moment_decay"]).add_((1 - job["first_moment_decay"]) * moved)
+                    moved = m
+                w.sub_(moved + (job["weight_decay"] if decays else 0) * a * w)
+
+
 class Replica:
     """A model with its optimizer, which trains on samples of its own. `number` counts those of a
     job; most jobs have one, which trains on all samples."""
@@ -370,14 +415,18 @@ class Replica:
             name: torch.nn.Parameter(value.clone(), requires_grad=name not in job["frozen"]
                                      and not name.endswith(".router_bias"))
             for name, value in weights.items()}
-        kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "Muon": torch.optim.AdamW}
+        kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "Muon": torch.optim.AdamW,
+                 "Adafactor": torch.optim.AdamW}
         self.trained = [value for value in parameters.values() if value.requires_grad]
         self.muon = Muon({name: value for name, value in parameters.items()
                           if job["optimizer"] == "Muon" and value.requires_grad
                           and name.startswith("blocks.")
                           and value.dim() == (3 if ".experts." in name else 2)}, job)
+        self.adafactor = Adafactor({name: value for name, value in parameters.items()
+                                    if job["optimizer"] == "Adafactor" and value.requires_grad}, job)
+        written_out = [*self.muon.named.values(), *self.adafactor.named.values()]
         updated = [value for value in self.trained
-                   if all(value is not other for other in self.muon.named.values())]
+                   if all(value is not other for other in written_out)]
         matrices = [value for value in updated if value.dim() > 1]
         others = [value for value in updated if value.dim() <= 1]
         decay = job["weight_decay"] if job["decays_all"] else 0.0
@@ -416,6 +465,7 @@ class Replica:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(job, step)
         self.optimizer.step()
+        self.adafactor.step(learning_rate(job, step))
         self.muon.step(learning_rate(job, step) * job["muon_lr_factor"])
         if job["router_bias_update_rate"] > 0:  # Wang et al. 2024, algorithm 1
             for b, load in job["loads"].items():

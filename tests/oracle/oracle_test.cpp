@@ -115,7 +115,15 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"decays_all", s.optimizer.weight_decay_on == DecayedParameters::All},
       {"optimizer", s.optimizer.name == OptimizerKind::Adam ? "Adam"
                     : s.optimizer.is_muon()                 ? "Muon"
+                    : s.optimizer.is_adafactor()            ? "Adafactor"
                                                             : "AdamW"},
+      {"decay_rate", s.optimizer.decay_rate},
+      {"clip_threshold", s.optimizer.clip_threshold},
+      {"eps_square", s.optimizer.eps_square},
+      {"eps_scale", s.optimizer.eps_scale},
+      {"scale_parameter", s.optimizer.scale_parameter},
+      {"relative_step", s.optimizer.relative_step},
+      {"first_moment_decay", s.optimizer.first_moment_decay},
       {"momentum", s.optimizer.momentum},
       {"nesterov", s.optimizer.nesterov},
       {"ns_steps", s.optimizer.ns_steps},
@@ -268,6 +276,28 @@ TEST_CASE("Muon equals one written out in PyTorch within 1e-9", "[oracle]") {
         s.model.capacity_factor = 0;
         compare(s, 1e-9);
       }
+    }
+  }
+}
+
+TEST_CASE("Adafactor equals one written out in PyTorch within 1e-9", "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const bool plain : {true, false}) {
+      const int experts = architecture == Architecture::Llama && !plain ? 4 : 0;
+      INFO((plain ? "plain" : "relative, with a first moment") << ", " << experts << " experts");
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      s.optimizer.name = OptimizerKind::Adafactor;
+      s.optimizer.lr = 0.05;
+      s.optimizer.eps_scale = plain ? 1e-3 : 0.1;
+      s.optimizer.scale_parameter = !plain;
+      s.optimizer.relative_step = !plain;
+      s.optimizer.decay_rate = plain ? -0.8 : -0.5;
+      s.optimizer.clip_threshold = plain ? 1 : 0.5;
+      s.optimizer.first_moment_decay = plain ? 0 : 0.9;
+      s.optimizer.weight_decay_on = plain ? DecayedParameters::All : DecayedParameters::Matrices;
+      s.model.experts = experts;
+      s.model.capacity_factor = 0;
+      compare(s, 1e-9);
     }
   }
 }

@@ -38,8 +38,9 @@ struct KernelTable {
   const char* isa = "";
   KernelFunction f32[96] = {};
   KernelFunction f64[96] = {};
-  /// A Gemm whose matrices A and B are bfloat16; each of the others is that or float32. Null where
-  /// the machine has no instructions for it, and operands are widened.
+  /// A Gemm whose matrices A and B are bfloat16; each of the others is that or float32. Products of
+  /// experts consist of such. Null where the machine has no instructions for it, and operands are
+  /// widened.
   KernelFunction gemm_bf16 = nullptr;
   /// c[m,n] = beta * c + op(a)[m,k] op(b)[k,n] on the calling thread; beta is 0 or 1.
   void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/simd_convolution.hpp"
 #include "backends/cpu/kernels/simd_elementwise.hpp"
 #include "backends/cpu/kernels/simd_experts.hpp"
+#include "backends/cpu/kernels/simd_factors.hpp"
 #include "backends/cpu/kernels/simd_float8.hpp"
 #include "backends/cpu/kernels/simd_gemm.hpp"
 #include "backends/cpu/kernels/simd_latent.hpp"
@@ -73,6 +74,10 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::Muon) = run_muon<T>;
   at(KernelKind::ReplicaTerm) = run_replica_term<T>;
   at(KernelKind::OuterSgd) = run_outer_sgd<T>;
+  at(KernelKind::FactorSums) = run_factor_sums<T>;
+  at(KernelKind::FactorMoments) = run_factor_moments<T>;
+  at(KernelKind::FactoredSquares) = run_factored_squares<T>;
+  at(KernelKind::Adafactor) = run_adafactor<T>;
   at(KernelKind::Sgd) = run_sgd<T>;
   at(KernelKind::Conv2dForward) = run_conv2d_forward<T>;
   at(KernelKind::Conv2dBackwardInput) = run_conv2d_backward_input<T>;

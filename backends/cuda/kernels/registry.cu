@@ -9,6 +9,7 @@ Registry::Registry() {
   add_cross_entropy(*this);
   add_reductions(*this);
   add_optimizers(*this);
+  add_factors(*this);
   add_gemm(*this);
   add_attention(*this);
   add_convolution(*this);

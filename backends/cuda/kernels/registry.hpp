@@ -42,6 +42,7 @@ void add_embedding(Registry& rows);
 void add_cross_entropy(Registry& rows);
 void add_reductions(Registry& rows);
 void add_optimizers(Registry& rows);
+void add_factors(Registry& rows);
 void add_gemm(Registry& rows);
 void add_attention(Registry& rows);
 void add_convolution(Registry& rows);

@@ -111,6 +111,14 @@ Definition definition_of(KernelKind kind) {
       return replica_term;
     case KernelKind::OuterSgd:
       return outer_sgd;
+    case KernelKind::FactorSums:
+      return factor_sums;
+    case KernelKind::FactorMoments:
+      return factor_moments;
+    case KernelKind::FactoredSquares:
+      return factored_squares;
+    case KernelKind::Adafactor:
+      return adafactor;
     case KernelKind::Sgd:
       return sgd;
     case KernelKind::Conv2dForward:

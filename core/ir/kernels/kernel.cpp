@@ -47,7 +47,7 @@ Table make_table() {
   Table table;
   for (const auto& family :
        {rows::dense, rows::compression, rows::attention, rows::norms, rows::elementwise,
-        rows::tokens, rows::losses, rows::optimizers, rows::vision, rows::experts}) {
+        rows::tokens, rows::losses, rows::optimizers, rows::factors, rows::vision, rows::experts}) {
     for (KernelRow& row : family()) {
       KernelRow& place = table[to_size(row.kind)];
       if (!place.name.empty()) throw std::logic_error("two rows: " + std::string(row.name));

@@ -33,6 +33,59 @@ bool momentum(AxisOperands& o) {
   return true;
 }
 
+/// What a rank has of matrices leaves terms of sums over those that share a shard of the unit with
+/// it, and of the sums over what they divide. Where whole matrices are divided, it has all of its
+/// own.
+bool factor_sums(const Kernel& k, AxisOperands& o) {
+  const Along g = o.in[0];
+  if (o.in[2] != g || !fits(o.in[1], Along::Same)) return false;
+  if (!fits(o.in[3], g == Along::Flat ? Along::Flat : Along::Same)) return false;
+  switch (g) {
+    case Along::Flat:
+      return o.in[3] == g && results(k, o, {{Along::Partial, Along::Partial, Along::Partial}});
+    case Along::Same:
+      return results(k, o, {{g, g, g}});
+    case Along::Split: {
+      const Along rows = k.dims[5] == 2 ? Along::Partial : g;
+      const Along cols = k.dims[5] == 1 ? Along::Partial : g;
+      return results(k, o, {{rows, cols, k.dims[5] == 0 ? g : Along::Partial}});
+    }
+    default:
+      return false;
+  }
+}
+
+/// The sums must be of all that was to be added up.
+bool factor_moments(AxisOperands& o) {
+  const Along sum = o.in[0];
+  return (sum == Along::Same || sum == Along::Split) && o.out[0] == sum &&
+         fits(o.in[1], Along::Same);
+}
+
+/// Whether the factors are those of what a rank has of the matrices, whose gradient is `g`.
+bool fits_factors(const Kernel& k, Along g, Along row, Along col, Along shard) {
+  const bool split = g == Along::Split;
+  return (g == Along::Flat || g == Along::Same || split) &&
+         row == (split && k.dims[5] != 2 ? Along::Split : Along::Same) &&
+         col == (split && k.dims[5] != 1 ? Along::Split : Along::Same) &&
+         fits(shard, g == Along::Flat ? Along::Flat : Along::Same) &&
+         (g != Along::Flat || shard == g);
+}
+
+bool factored_squares(const Kernel& k, AxisOperands& o) {
+  const Along g = o.in[0];
+  if (!fits_factors(k, g, o.in[2], o.in[3], o.in[4]) || !fits(o.in[1], Along::Same)) return false;
+  const bool term = g == Along::Flat || (g == Along::Split && k.dims[5] != 0);
+  return results(k, o, {{term ? Along::Partial : g}});
+}
+
+bool adafactor(const Kernel& k, AxisOperands& o) {
+  const Along g = o.in[0];
+  const Along of_all = g == Along::Split && k.dims[5] == 0 ? Along::Split : Along::Same;
+  return fits_factors(k, g, o.in[2], o.in[3], o.in[6]) && fits(o.in[1], Along::Same) &&
+         o.in[4] == of_all && o.in[5] == of_all && o.out[0] == g && fits(o.out[1], g);
+}
+
 /// The load of all experts, over all tokens: their mean is compared with each.
 bool router_bias(AxisOperands& o) {
   return o.in[0] == Along::Same && fits(o.in[1], Along::Same) && o.out[0] == Along::Same &&
@@ -85,6 +138,14 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
     case KernelKind::Muon:
     case KernelKind::Sgd:
       return update(kernel, operands);
+    case KernelKind::FactorSums:
+      return factor_sums(kernel, operands);
+    case KernelKind::FactorMoments:
+      return factor_moments(operands);
+    case KernelKind::FactoredSquares:
+      return factored_squares(kernel, operands);
+    case KernelKind::Adafactor:
+      return adafactor(kernel, operands);
     case KernelKind::Momentum:
       return momentum(operands);
     case KernelKind::Normalize:  // by the norm of the whole

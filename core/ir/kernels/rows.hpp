@@ -24,6 +24,7 @@ std::vector<KernelRow> elementwise();
 std::vector<KernelRow> tokens();
 std::vector<KernelRow> losses();
 std::vector<KernelRow> optimizers();
+std::vector<KernelRow> factors();
 std::vector<KernelRow> vision();
 std::vector<KernelRow> experts();
 

@@ -12,7 +12,7 @@ const Words& unit_keys() {
                              "adam_m",      "adam_v",         "tied_copy",     "parameters",
                              "whole_param", "split_group",    "master",        "gathered_late",
                              "state_block", "frozen",         "outer",         "outer_momentum",
-                             "feedback",    "sketch",         "feedback_group"};
+                             "feedback",    "sketch",         "feedback_group", "factored"};
   return keys;
 }
 
@@ -145,6 +145,7 @@ class RoleParser {
            : key == 8  ? &unit.whole_param
            : key == 11 ? &unit.gathered_late
            : key == 13 ? &unit.frozen
+           : key == 16 ? &unit.factored
                        : nullptr;
   }
 

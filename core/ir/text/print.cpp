@@ -328,6 +328,7 @@ class Printer {
       put_reference(groups_, unit.feedback_group.v);
     }
     if (unit.state_block != 0) put(" state_block=", unit.state_block);
+    if (unit.factored) put(" factored");
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");
     if (unit.tied_copy) put(" tied_copy");

@@ -136,6 +136,18 @@ std::optional<Content> Values::unite(const std::vector<Held>& held) const {
   return all;
 }
 
+/// What each argument of a call holds, and its pattern, if that is one content.
+bool Values::arguments(RoleRun& run, OpId id, IndexVector<int, std::optional<Content>>& held,
+                       std::vector<PatternId>& found) {
+  std::vector<Held> parts_held;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (!holds(run, id, i, parts_held)) return false;
+    held[i] = unite(parts_held);
+    if (held[i]) found[i] = held[i]->pattern;
+  }
+  return true;
+}
+
 void Values::put(RoleRun& run, const Touch& touch, const std::vector<Held>& held) {
   auto& map = run.held(touch.root);
   for (const Held& part : held) {

@@ -11,7 +11,8 @@ namespace {
 bool updates_weights(const Kernel& kernel) {
   return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Adam ||
          kernel.kind == KernelKind::AdamW8bit || kernel.kind == KernelKind::RouterBias ||
-         kernel.kind == KernelKind::Muon || kernel.kind == KernelKind::Sgd;
+         kernel.kind == KernelKind::Muon || kernel.kind == KernelKind::Adafactor ||
+         kernel.kind == KernelKind::Sgd;
 }
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
@@ -36,7 +37,7 @@ class Gradients {
   void check() {
     for (const int u : role_.units.ids()) {
       const Unit& unit = role_.units[u];
-      if (unit.adam_m.valid() && unit.shard_elements > 0) {
+      if (unit.trained() && unit.shard_elements > 0) {
         by_root_[whole(unit.updated()).root].push_back(u);
         params_[whole(unit.param).root].push_back(u);
       }

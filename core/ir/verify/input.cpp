@@ -145,6 +145,8 @@ class InputCheck {
         return wants(TableKind::Starts);
       case HostData::Columns:
         return wants(TableKind::Columns);
+      case HostData::Shards:
+        return wants(TableKind::Shards);
       case HostData::LossScale:
         if (!program_.training.loss_scaling) return fault("the training has no loss scale");
         if (buffer.dtype != DType::F32 || buffer.bytes.v != size_of(DType::F32)) {

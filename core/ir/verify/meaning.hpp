@@ -48,7 +48,10 @@ enum class Means : std::uint8_t {
   RightFactor,    // likewise: the gradient's transpose times its basis
   Direction,      // what momentum makes of the gradient of unit `id` for update `version`
   Orthogonal,     // a direction of unit `id` of which every matrix is orthogonal
-  Statistics,     // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`
+  FactorSums,     // of rows and columns of squares of the gradient of unit `id`, and of its weights
+  UpdateSquares,  // the sum of squares of what moves the weights of unit `id`
+  Statistics,     // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`; or
+                  // its factors
   Loss,           // the sum of `terms`, one for every microbatch
   Squares,        // of gradients: the sum of `terms`, one for every unit
   Coefficient,    // by which clipping multiplies the gradients

@@ -15,12 +15,7 @@ bool Values::momentum(RoleRun& run, OpId id, const Kernel& kernel) {
   const Function& function = program_.function(op.function());
   IndexVector<int, std::optional<Content>> held(function.formals.size());
   std::vector<PatternId> found(function.formals.size());
-  std::vector<Held> parts_held;
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (!holds(run, id, i, parts_held)) return false;
-    held[i] = unite(parts_held);
-    if (held[i]) found[i] = held[i]->pattern;
-  }
+  if (!arguments(run, id, held, found)) return false;
   const int g = kernel.in[0].formal, m = kernel.out[0].formal, d = kernel.out[1].formal;
   const int update = std::max(op.microbatch, 0);
   if (!held[m] || held[m]->meaning.what != Means::Moment1 || held[m]->origin != 0) {

@@ -350,7 +350,8 @@ class RoleCheck {
     if (unit.whole_param && !unit.shard_group.valid()) {
       return faults_.add(name + " keeps whole parameters beside shards, but has no shard group");
     }
-    if (unit.frozen && (unit.master.valid() || unit.adam_m.valid() || unit.adam_v.valid())) {
+    if (unit.frozen &&
+        (unit.factored || unit.master.valid() || unit.adam_m.valid() || unit.adam_v.valid())) {
       return faults_.add(name + " is frozen, but has states of an optimizer");
     }
     if (unit.gathered_late && !unit.whole_param) {

@@ -255,12 +255,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const Function& function = program_.function(op.function());
   IndexVector<int, std::optional<Content>> held(function.formals.size());
   std::vector<PatternId> found(function.formals.size());
-  std::vector<Held> parts_held;
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    if (!holds(run, id, i, parts_held)) return false;
-    held[i] = unite(parts_held);
-    if (held[i]) found[i] = held[i]->pattern;
-  }
+  if (!arguments(run, id, held, found)) return false;
   const auto operand = [&](const std::vector<Operand>& operands, std::size_t i) {
     return i < operands.size() ? static_cast<int>(operands[i].formal) : -1;
   };
@@ -304,6 +299,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
     }
   }
   if (!of(g)) {
+    std::vector<Held> parts_held;
     holds(run, id, to_size(g), parts_held);
     return fault(run, id, "reads as one gradient " + parts(run, parts_held));
   }

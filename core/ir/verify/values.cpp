@@ -113,7 +113,7 @@ Values::Values(const Program& program, const std::deque<Ranges>& ranges, const R
       const auto [at, fresh] = unit_ids_.try_emplace(unit.name, unit_names_.next());
       if (!fresh) continue;
       unit_names_.push_back(unit.name);
-      if (unit.adam_m.valid() && !balanced.contains(role.root(unit.updated()))) {
+      if (unit.trained() && !balanced.contains(role.root(unit.updated()))) {
         all_units_ = all_units_ + Terms::of(static_cast<std::uint64_t>(at->second));
       }
     }
@@ -277,6 +277,10 @@ std::string Values::text(const Meaning& m) const {
       return "the direction of " + unit();
     case Means::Orthogonal:
       return "the orthogonal direction of " + unit();
+    case Means::FactorSums:
+      return "sums of squares of the gradient of " + unit();
+    case Means::UpdateSquares:
+      return "squares of the update of " + unit();
     case Means::Statistics:
       return "running statistics of " + unit();
     case Means::Loss:
@@ -415,7 +419,7 @@ void Values::place_units(RoleRun& run) {
       put(run, touch, c);
     };
     // Running statistics, which forward updates, have no optimizer state and are never in shards.
-    const bool weights = unit.adam_m.valid() || unit.shard_group.valid() || unit.frozen;
+    const bool weights = unit.trained() || unit.shard_group.valid() || unit.frozen;
     const Along param = !unit.whole_param    ? Along::Flat
                         : unit.gathered_late ? Along::Piece
                                              : Along::Same;
@@ -449,6 +453,7 @@ bool Values::step(RoleRun& run) {
     const bool between = op.phase == Phase::O || op.phase == Phase::None;
     if (between && orthogonalizes(function)) return orthogonalize(run, id);
     if (between && is_low_rank(function)) return low_rank_call(run, id);
+    if (between && factors(function)) return factor_call(run, id);
     return between && is_update(function) ? update_call(run, id) : layer_call(run, id);
   }
   if (is_collective(op.kind)) return collective(run, id);
@@ -604,7 +609,7 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
         run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
     run.held(touch.root)
         .visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
-          if (!unit.adam_m.valid()) return;
+          if (!unit.trained()) return;
           const bool updated = c.meaning.what == Means::Weights &&
                                c.meaning.id == unit_ids_.at(unit.name) &&
                                c.meaning.version == updates;

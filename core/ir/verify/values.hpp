@@ -58,6 +58,8 @@ class Values {
   bool holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& out);
   bool holds(RoleRun& run, const Touch& touch, std::vector<Held>& out);
   bool content(RoleRun& run, const Touch& touch, Content& out);
+  bool arguments(RoleRun& run, OpId id, IndexVector<int, std::optional<Content>>& held,
+                 std::vector<PatternId>& found);
   bool receive(RoleRun& run, const Touch& touch);
   std::optional<Content> unite(const std::vector<Held>& held) const;
   void put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>& held);
@@ -98,6 +100,13 @@ class Values {
   bool momentum(RoleRun& run, OpId id, const Kernel& kernel);
   bool orthogonalize(RoleRun& run, OpId id);
   const UnitParameter* parameter_at(const Unit& unit, std::int64_t element) const;
+
+  // adafactor_calls.cpp: second moments by rows and columns
+  static bool factors(const Function& function);
+  bool factor_call(RoleRun& run, OpId id);
+  bool whole_arguments(RoleRun& run, OpId id, IndexVector<int, std::optional<Content>>& held,
+                       std::vector<PatternId>& found);
+  bool of_parameters(RoleRun& run, OpId id, const Unit& unit);
 
   // update_calls.cpp: copies, sums, norms and optimizers, each a function of one kernel
   static bool is_update(const Function& function);

@@ -125,6 +125,12 @@ Draft::Draft(const Scenario& s) : scenario(s) {
   program.model_flops_per_step = passes * of_pass;
 }
 
+ParameterId Draft::add_parameter(const Parameter& parameter) {
+  const auto [at, fresh] = parameters_.emplace(parameter.name, program.parameters.next());
+  if (fresh) program.parameters.push_back(parameter);
+  return at->second;
+}
+
 Program Draft::finished() const {
   Program whole = program;
   for (const DraftRole& out : roles) whole.roles.push_back(out.role);

@@ -78,6 +78,8 @@ struct Draft : ProgramBuilder {
   std::vector<std::string_view> axis_dims(std::string_view axis) const;
   /// The program's parameter of that name, which the model has.
   ParameterId parameter(const std::string& name) const { return parameters_.at(name); }
+  /// Adds a parameter that the model does not have, unless there is one of that name.
+  ParameterId add_parameter(const Parameter& parameter);
   /// The program, with the roles as they are now.
   Program finished() const;
 

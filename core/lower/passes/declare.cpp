@@ -89,7 +89,10 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
         // Where the parameters stay on the device, a copy that the host updates.
         draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
-      unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
+      unit.factored = optimizer.is_adafactor() && !layout.balances;
+      if (!unit.factored || optimizer.first_moment_decay > 0) {
+        unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
+      }
       const bool adam = optimizer.is_adam() || (optimizer.is_muon() && !layout.orthogonalizes);
       if (adam && !layout.balances) {
         unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");

@@ -219,6 +219,10 @@ void input(Draft& draft) {
       return list;
     });
   }
+  if (s.optimizer.is_adafactor() && s.strategy.state_shards() > 1) {
+    const auto last = static_cast<std::int32_t>(s.strategy.state_shards()) - 1;
+    add(TableKind::Shards, [&](Coordinates) { return IndexList{{{0, last}}}; });
+  }
   if (elements_of(draft, HostData::Columns)) {
     add(TableKind::Columns, [&](Coordinates at) {
       return single(std::clamp<std::int64_t>(s.model.vocab - first_word(at), 0, part));

@@ -1,5 +1,5 @@
-// optimizer: adds clipping by the global norm, AdamW, Adam, SGD or Muon for each unit, and the
-// metrics of the step.
+// optimizer: adds clipping by the global norm, AdamW, Adam, SGD, Muon or Adafactor for each unit,
+// and the metrics of the step.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,6 +8,7 @@
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
+#include "core/lower/passes/adafactor.hpp"
 #include "core/lower/passes/muon.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/lower/passes/update_functions.hpp"
@@ -18,7 +19,11 @@ namespace {
 class OptimizerStep {
  public:
   OptimizerStep(Draft& draft, DraftRole& out)
-      : draft_(draft), out_(out), strategy_(draft.scenario.strategy), muon_(draft, out) {}
+      : draft_(draft),
+        out_(out),
+        strategy_(draft.scenario.strategy),
+        muon_(draft, out),
+        adafactor_(draft, out) {}
 
   void run() {
     if (!out_.updates.empty()) {
@@ -30,8 +35,15 @@ class OptimizerStep {
   }
 
  private:
-  /// Updates all units. What Muon gathers of a unit comes while the one before it is updated.
+  /// Updates all units. What Muon gathers of a unit comes while the one before it is updated, and
+  /// what Adafactor adds up of all units while others are added up.
   void update_all(BufferId coefficient) {
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      if (factored(u)) adafactor_.sum(u, coefficient, weights_of(u));
+    }
+    for (std::size_t u = 0; u < out_.units.size(); ++u) {
+      if (factored(u)) adafactor_.square(u, coefficient);
+    }
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       if (!out_.units[u].trained()) continue;
       if (orthogonalizes(u)) {
@@ -48,6 +60,8 @@ class OptimizerStep {
   bool orthogonalizes(std::size_t u) const {
     return layout_of(draft_, out_.units[u]).orthogonalizes;
   }
+
+  bool factored(std::size_t u) const { return out_.role.units[u].factored; }
 
   /// With several updates in a step, puts each where its last gradient is ready.
   void update_under_way() {
@@ -214,11 +228,22 @@ class OptimizerStep {
     return all;
   }
 
+  /// What the rank updates of its parameters as the forward pass reads them.
+  BufferId own_of(std::size_t u) {
+    const Unit& unit = out_.role.units[u];
+    return unit.whole_param ? piece_of_param(unit) : unit.param;
+  }
+  BufferId weights_of(std::size_t u) {
+    const Unit& unit = out_.role.units[u];
+    return unit.master.valid() ? unit.master : own_of(u);
+  }
   void update(std::size_t u, BufferId coefficient) {
     const Unit& unit = out_.role.units[u];
-    const BufferId own = unit.whole_param ? piece_of_param(unit) : unit.param;
+    const BufferId own = own_of(u);
     const BufferId weights = unit.master.valid() ? unit.master : own;
-    if (orthogonalizes(u)) {
+    if (factored(u)) {
+      adafactor_.move(u, coefficient, weights);
+    } else if (orthogonalizes(u)) {
       muon_.begin(u, coefficient);
       muon_.finish(u, coefficient, weights);
     } else {
@@ -304,6 +329,7 @@ class OptimizerStep {
   DraftRole& out_;
   const StrategySpec& strategy_;
   MuonStep muon_;
+  AdafactorStep adafactor_;
 };
 
 }  // namespace

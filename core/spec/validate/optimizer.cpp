@@ -97,6 +97,50 @@ void validate_muon(const Scenario& s, Faults& faults) {
   }
 }
 
+void validate_adafactor(const Scenario& s, Faults& faults) {
+  const OptimizerSpec& o = s.optimizer;
+  const OptimizerSpec none;
+  if (!o.is_adafactor()) {
+    const auto only = [&](bool given, const char* key) {
+      if (given) faults.add(key, "only name=Adafactor has it");
+    };
+    only(o.decay_rate != none.decay_rate, "optimizer.decay_rate");
+    only(o.clip_threshold != none.clip_threshold, "optimizer.clip_threshold");
+    only(o.eps_square != none.eps_square, "optimizer.eps_square");
+    only(o.eps_scale != none.eps_scale, "optimizer.eps_scale");
+    only(o.scale_parameter != none.scale_parameter, "optimizer.scale_parameter");
+    only(o.relative_step != none.relative_step, "optimizer.relative_step");
+    only(o.first_moment_decay != none.first_moment_decay, "optimizer.first_moment_decay");
+    return;
+  }
+  faults.require(o.decay_rate < 0 && o.decay_rate >= -1, "optimizer.decay_rate",
+                 "must be in [-1, 0): step t keeps 1 - t^decay_rate of the second moments");
+  faults.require(o.clip_threshold > 0, "optimizer.clip_threshold", "must be positive");
+  faults.require(o.eps_square > 0, "optimizer.eps_square", "must be positive");
+  faults.require(o.eps_scale > 0, "optimizer.eps_scale",
+                 "must be positive: scale_parameter=false leaves the scale out");
+  faults.require(o.first_moment_decay >= 0 && o.first_moment_decay < 1,
+                 "optimizer.first_moment_decay", "must be in [0, 1)");
+  const StrategySpec& p = s.strategy;
+  const auto refuse = [&](bool is_so, const char* why) {
+    if (is_so) faults.add("optimizer.name", why);
+  };
+  refuse(s.model.architecture == Architecture::Resnet,
+         "Adafactor keeps moments by rows and columns, which filters of convolutions do not have: "
+         "it is not built for them");
+  refuse(p.offload != Offload::None,
+         "Adafactor adds sums up over ranks in the middle of its update, which the host does not: "
+         "it is not built with parallelism.offload, and its states are few");
+  refuse(p.weight_versions() != WeightVersions::One,
+         "Adafactor is not built for PipeDream, which updates while the pipeline is under way");
+  refuse(p.expert_tensor_parallel_degree > 1,
+         "Adafactor is not built for experts that ranks divide each (expert_tensor_parallel_degree "
+         "above 1)");
+  refuse(s.kv_replicas() > 1,
+         "Adafactor is not built for fewer key heads than tensor-parallel ranks: a part of the "
+         "columns' sums of queries, keys and values would lie on other ranks than the rest");
+}
+
 }  // namespace
 
 void validate_optimizer(const Scenario& s, Faults& faults) {
@@ -112,6 +156,7 @@ void validate_optimizer(const Scenario& s, Faults& faults) {
   faults.require(o.momentum >= 0 && o.momentum < 1, "optimizer.momentum", "must be in [0, 1)");
   validate_state(s, faults);
   validate_muon(s, faults);
+  validate_adafactor(s, faults);
   const LrSchedulerSpec& l = s.lr_scheduler;
   faults.require(l.warmup_steps >= 0, "lr_scheduler.warmup_steps", "must not be negative");
   faults.require(l.decay_ratio >= 0 && l.decay_ratio <= 1, "lr_scheduler.decay_ratio",

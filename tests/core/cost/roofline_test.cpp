@@ -102,6 +102,29 @@ TEST_CASE("a kernel without a curve takes that of '*', a convolution that of pro
   CHECK(conv() == Approx(4));
 }
 
+TEST_CASE("kernels of a type with curves of its own go by them, all others by those of all types",
+          "[core][cost]") {
+  DeviceSpec d;
+  d.peaks = {{DType::F32, {1e12}}};
+  d.memory_bandwidth = {1e18};
+  d.efficiency = {{"gemm", {{{1e-4}, 0.5}}}, {"gemm", {{{1e-4}, 4.0}}, 0, CurveType::BF16}};
+  const auto time_of = [&](DType dtype) {
+    Kernel k;
+    k.kind = KernelKind::Gemm;
+    k.dtype = dtype;
+    k.dims = {100, 100, 100, 0, 0};
+    k.in = {{0, dtype, 0}, {1, dtype, 0}, {}};
+    k.out = {{2, dtype, 0}};
+    return kernel_time(k, d).v;
+  };
+  CHECK(time_of(DType::F32) == Approx(2e6 / 1e12 / 0.5));
+  CHECK(time_of(DType::F16) == Approx(2e6 / 1e12 / 0.5));
+  CHECK(time_of(DType::BF16) == Approx(2e6 / 1e12 / 4.0));
+  // One of another kernel's type says nothing where the kernel has a curve of all types.
+  d.efficiency[1].kernel = "*";
+  CHECK(time_of(DType::BF16) == Approx(2e6 / 1e12 / 0.5));
+}
+
 TEST_CASE("an unlisted dtype runs at the peak of the next wider one", "[core][cost]") {
   CHECK(peak_rate(device(), DType::BF16).v == 8e12);
   CHECK(peak_rate(device(), DType::F16).v == 1e12);

@@ -258,6 +258,23 @@ TEST_CASE("Muon has its own words at Megatron-LM and DeepSpeed, and none at torc
   }));
 }
 
+TEST_CASE("Adafactor is torch.optim's at DeepSpeed, and the others have none", "[core][handover]") {
+  const Scenario s = scenario(
+      k70b, {"optimizer.name=Adafactor", "optimizer.relative_step=true", "optimizer.eps_scale=0.01",
+             "optimizer.clip_threshold=2", "optimizer.decay_rate=-0.5"});
+  const auto optimizer = nlohmann::json::parse(of("deepspeed", s).text).at("optimizer");
+  CHECK(optimizer.at("type") == "Adafactor");
+  CHECK(optimizer.at("params").at("beta2_decay") == -0.5);
+  CHECK(optimizer.at("params").at("d") == 2);
+  CHECK(optimizer.at("params").at("eps") == nlohmann::json{1e-30, 0.01});
+  CHECK_FALSE(optimizer.at("params").contains("momentum"));
+  for (const char* trainer : {"megatron", "torchtitan", "deepspeed"}) {
+    const Handover other = of(trainer, s);
+    CHECK(std::any_of(other.unsaid.begin(), other.unsaid.end(),
+                      [](const auto& what) { return what.starts_with("optimizer.name: "); }));
+  }
+}
+
 TEST_CASE("Megatron-LM has the dropout of probabilities, torchtitan has none", "[core][handover]") {
   const Scenario s = scenario(k70b, {"training.attention_dropout=0.125"});
   const Handover megatron = of("megatron", s);

@@ -492,6 +492,22 @@ preset = "h100"
   CHECK(d.optimizer.momentum == 0.9);
 }
 
+TEST_CASE("DeepSpeed's optimizer of the name Adafactor is torch.optim's", "[core][handover]") {
+  const PlanImport plan = imported(Trainer::DeepSpeed, R"({"train_batch_size": 16,
+    "zero_optimization": {"stage": 0}, "optimizer": {"type": "Adafactor", "params": {"lr": 0.02,
+    "beta2_decay": -0.7, "d": 2.0, "eps": [null, 0.01], "weight_decay": 0.1}}})",
+                                   {.model = "gpt-1.3b", .nodes = 1, .seq_len = 512});
+  const Scenario s = parsed(plan.text);
+  CHECK(s.optimizer.is_adafactor());
+  CHECK(s.optimizer.lr == 0.02);
+  CHECK(s.optimizer.decay_rate == -0.7);
+  CHECK(s.optimizer.clip_threshold == 2);
+  CHECK(s.optimizer.eps_scale == 0.01);
+  CHECK(s.optimizer.eps_square == OptimizerSpec{}.eps_square);
+  CHECK(s.optimizer.relative_step);
+  CHECK(mentions(plan.lost, "Adafactor"));
+}
+
 TEST_CASE("products in 8 bits come back from the words of those that have their scales",
           "[core][handover]") {
   const auto with = [](const std::string& keys) {

@@ -149,6 +149,65 @@ TEST_CASE("products in bfloat16 of all shapes are those of their exact operands"
   }
 }
 
+TEST_CASE("products of experts in bfloat16 are those of their exact operands", "[backends][cpu]") {
+  struct Shape {
+    std::int64_t groups, chunks, m, n, k;
+  };
+  for (const auto& [groups, chunks, m, n, k] :
+       {Shape{1, 1, 3, 5, 7}, Shape{3, 1, 17, 33, 40}, Shape{2, 3, 5, 34, 65}}) {
+    for (const bool tb : {false, true}) {
+      INFO(groups << " groups, " << chunks << " chunks, " << m << " x " << n << " x " << k);
+      const std::int64_t parts = groups * chunks;
+      const Values a = rounded(random_values(to_size(parts * m * k), 1));
+      const Values b = rounded(random_values(to_size(groups * k * n), 2));
+      const Values bias = rounded(random_values(to_size(groups * n), 3));
+      KernelCase c{KernelKind::GroupedGemm, DType::BF16};
+      c.dims = {groups, chunks, m, n, k, tb};
+      c.in = {{a}, {b}, {tb ? bias : Values{}}};
+      c.out = {{to_size(parts * m * n)}};
+      const auto forward = run_everywhere(c);
+      // The weight's gradient, dyᵀ x, in one chunk: several are added up in bfloat16 otherwise.
+      const Values x = rounded(random_values(to_size(groups * m * n), 4));
+      const Values old = rounded(random_values(to_size(groups * k * n), 5));
+      KernelCase w{KernelKind::GroupedGemmWeight, DType::BF16};
+      w.dims = {groups, 1, m, k, n};
+      w.accumulate = tb;
+      w.in = {{Values(a.begin(), a.begin() + groups * m * k)}, {x}};
+      w.out = {{to_size(groups * k * n), -1, tb ? old : Values{}}, {0}};
+      const auto backward = run_everywhere(w);
+      const auto close = [](double found, double exact) {
+        return std::abs(found - exact) <= std::abs(exact) / 256 * 1.001 + 1e-5;
+      };
+      for (std::size_t t = 0; t < forward.size(); ++t) {
+        for (std::int64_t part = 0; part < parts; ++part) {
+          const std::int64_t g = part % groups;
+          for (std::int64_t i = 0; i < m; ++i) {
+            for (std::int64_t j = 0; j < n; ++j) {
+              double sum = tb ? bias[to_size(g * n + j)] : 0;
+              for (std::int64_t l = 0; l < k; ++l) {
+                sum += a[to_size((part * m + i) * k + l)] *
+                       b[to_size(g * k * n + (tb ? j * k + l : l * n + j))];
+              }
+              REQUIRE(close(forward[t][0][to_size((part * m + i) * n + j)], sum));
+            }
+          }
+        }
+        for (std::int64_t g = 0; g < groups; ++g) {
+          for (std::int64_t l = 0; l < k; ++l) {
+            for (std::int64_t j = 0; j < n; ++j) {
+              double sum = tb ? old[to_size((g * k + l) * n + j)] : 0;
+              for (std::int64_t i = 0; i < m; ++i) {
+                sum += a[to_size((g * m + i) * k + l)] * x[to_size((g * m + i) * n + j)];
+              }
+              REQUIRE(close(backward[t][0][to_size((g * k + l) * n + j)], sum));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("types may be mixed: bfloat16 in, a float32 sum out", "[backends][cpu]") {
   const Values x = rounded(random_values(6, 11)), dy = rounded(random_values(4, 12));
   Memory a(6, DType::BF16), b(4, DType::BF16), sum(6, DType::F32);

@@ -322,6 +322,43 @@ TEST_CASE("a basis by hand: columns of length 1, each without those before it",
   CHECK(filled[1] * filled[1] + filled[3] * filled[3] == Approx(1));
 }
 
+TEST_CASE("the parts of an update of Adafactor by hand", "[backends][reference]") {
+  // One matrix of 2 x 3 from element 1 of a unit on, of which member 1 has elements 4 to 7: the
+  // second row, and something else. The gradient is multiplied by 0.5.
+  const Values g = {2, 4, 6, 100}, w = {1, 2, 2, 100};
+  const auto sums = run({K::FactorSums, {4, 1, 1, 2, 6, 0, 2}, {g, {0.5}, w, {1}}, {1.0 / 6}});
+  CHECK(sums[0] == Values{0, 14});
+  CHECK(sums[1] == Values{1, 4, 9});
+  CHECK(sums[2][0] == Approx(9.0 / 6));
+  // Step 4: the moments keep 1 - 4^-0.5.
+  const auto moments =
+      run({K::FactorMoments, {2}, {{6, 9}}, {1.0 / 3, -0.5, 0.25}, {{1, 2}}, false, {.step = 3}});
+  CHECK(moments[0] == Values{0.5 * 1 + 0.5 * 2.25, 0.5 * 2 + 0.5 * 3.25});
+  // Moments of rows 4 and 8, of columns 2, 6 and 10, whose mean is 6.
+  const Values row = {4, 8}, col = {2, 6, 10};
+  const Values u = {1 / std::sqrt(8.0 * 2 / 6), 2 / std::sqrt(8.0), 3 / std::sqrt(8.0 * 10 / 6)};
+  const double squares = u[0] * u[0] + u[1] * u[1] + u[2] * u[2];
+  CHECK(run({K::FactoredSquares,
+             {4, 1, 1, 2, 6, 0, 2},
+             {g, {0.5}, row, col, {1}},
+             {1.0 / 6}})[0][0] == Approx(squares / 6));
+  // The root of scale 4 is 2, and that of square 9 is 1.5 times what it may be.
+  const auto moved = run({K::Adafactor,
+                          {4, 1, 1, 2, 6, 0, 2, 1},
+                          {g, {0.5}, row, col, {4}, {9}, {1}},
+                          {0.001, 2, 0.25, 0.1},
+                          {w, {8, 8, 8, 8}},
+                          false,
+                          {.step = 3, .lr = 0.7}});
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double a = 0.5 * 2, m = 0.25 * 8 + 0.75 * a * u[i] / 1.5;  // 1 / sqrt(4) is below 0.7
+    CHECK(moved[1][i] == Approx(m));
+    CHECK(moved[0][i] == Approx(w[i] - m - 0.1 * a * w[i]));
+  }
+  CHECK(moved[0][3] == 100);
+  CHECK(moved[1][3] == 8);
+}
+
 TEST_CASE("a replica's term, and the outer step of DiLoCo, by hand", "[backends][reference]") {
   CHECK(run({K::ReplicaTerm, {2}, {{1, 2}, {5, 8}}, {0.25}})[0] == Values{1, 1.5});
   CHECK(run({K::ReplicaTerm, {2}, {{1, 2}, {}}, {0.25}})[0] == Values{0.25, 0.5});

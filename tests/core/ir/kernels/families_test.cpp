@@ -234,6 +234,16 @@ TEST_CASE("an update of weights counts its definition, and reads what it writes"
           w = w - lr * (way + momentum * v);
         }));
   CHECK(flops_of_one(KernelKind::NormSquared) == operations_of([&] { v = v + g * g; }));
+  // The sums over rows and columns are of the same squares.
+  const Counted b{0.5}, eps{1e-3};
+  Counted row{0}, col{0}, scale{0};
+  Kernel one = make_kernel(KernelKind::FactorSums, {1, 0, 1, 1, 1, 0, 1});
+  CHECK(work(one).flops.v == operations_of([&] {
+                               const Counted s = (g * coef) * (g * coef);
+                               row = row + s;
+                               col = col + s;
+                               scale = scale + w * w;
+                             }) - 1);  // g × coef is there already
   // Weights and momentum both ways, the gradient and its factor once.
   CHECK(bytes(make_kernel(KernelKind::Sgd, {10})) == (2 * 10 + 2 * 10 + 10 + 1) * 4);
 }

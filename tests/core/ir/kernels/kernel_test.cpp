@@ -94,13 +94,17 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
     borrowed.insert(row.name);
     lent.insert(row.efficiency_as);
   }
-  CHECK(borrowed == std::set<std::string_view>{"adam",
+  CHECK(borrowed == std::set<std::string_view>{"adafactor",
+                                               "adam",
                                                "adamw_8bit",
                                                "conv2d_backward_input",
                                                "conv2d_backward_weight",
                                                "conv2d_forward",
                                                "dropout",
                                                "from_codes",
+                                               "factor_moments",
+                                               "factor_sums",
+                                               "factored_squares",
                                                "grouped_gemm",
                                                "grouped_gemm_weight",
                                                "head_norm_backward_input",
@@ -285,6 +289,11 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::RouterBias, {7}, {7, 1}, {7, 7}},
       {KernelKind::ReplicaTerm, {7}, {7, 7}, {7}},
       {KernelKind::OuterSgd, {7}, {7}, {7, 7}},
+      // 2 matrices of 3 x 5, of which the rank has 7 elements.
+      {KernelKind::FactorSums, {7, 1, 2, 3, 30, 0, 4}, {7, 1, 7, 1}, {6, 10, 2}},
+      {KernelKind::FactorMoments, {7}, {7, 1}, {7}},
+      {KernelKind::FactoredSquares, {7, 1, 2, 3, 30, 0, 4}, {7, 1, 6, 10, 1}, {2}},
+      {KernelKind::Adafactor, {7, 1, 2, 3, 30, 0, 4}, {7, 1, 6, 10, 2, 2, 1}, {7, 7}},
       {KernelKind::Sgd, {7}, {7, 1}, {7, 7}},
       // 2 images of 5 x 4 x 3, 6 channels out, 3 x 3 window, stride 2: 3 x 2 positions.
       {KernelKind::Conv2dForward, {2, 5, 4, 3, 6, 3, 2}, {120, 162}, {72}},
