@@ -8,10 +8,10 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words& unit_keys() {
-  static const Words keys = {"elements",    "shard_elements", "shard_group",   "param",
-                             "adam_m",      "adam_v",         "tied_copy",     "parameters",
-                             "whole_param", "split_group",    "master",        "gathered_late",
-                             "state_block", "frozen",         "outer",         "outer_momentum",
+  static const Words keys = {"elements",    "shard_elements", "shard_group",    "param",
+                             "adam_m",      "adam_v",         "tied_copy",      "parameters",
+                             "whole_param", "split_group",    "master",         "gathered_late",
+                             "state_block", "frozen",         "outer",          "outer_momentum",
                              "feedback",    "sketch",         "feedback_group", "factored"};
   return keys;
 }

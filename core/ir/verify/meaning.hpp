@@ -50,13 +50,13 @@ enum class Means : std::uint8_t {
   Orthogonal,     // a direction of unit `id` of which every matrix is orthogonal
   FactorSums,     // of rows and columns of squares of the gradient of unit `id`, and of its weights
   UpdateSquares,  // the sum of squares of what moves the weights of unit `id`
-  Statistics,     // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`; or
-                  // its factors
-  Loss,           // the sum of `terms`, one for every microbatch
-  Squares,        // of gradients: the sum of `terms`, one for every unit
-  Coefficient,    // by which clipping multiplies the gradients
-  Norm,           // of the gradients of all units
-  Message,        // what receive number `id` will bring
+  Statistics,  // of unit `id`, which forward updates: `terms`, the last of them of `microbatch`; or
+               // its factors
+  Loss,        // the sum of `terms`, one for every microbatch
+  Squares,     // of gradients: the sum of `terms`, one for every unit
+  Coefficient,  // by which clipping multiplies the gradients
+  Norm,         // of the gradients of all units
+  Message,      // what receive number `id` will bring
 };
 
 struct Meaning {
