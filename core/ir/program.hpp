@@ -146,7 +146,7 @@ struct Buffer {
 
 enum class OpKind : std::uint8_t {
   Call,
-  AllReduce,      // sum; args: one buffer, in place
+  AllReduce,      // sum, or largest (Op::largest); args: one buffer, in place
   AllGather,      // args: shard (read), full (written)
   ReduceScatter,  // sum; args: full (read), shard (written)
   Broadcast,      // from the member at position Op::root; args: one buffer
@@ -257,6 +257,7 @@ struct Op {
   Stream stream = Stream::Compute;
   Phase phase = Phase::None;
   std::uint8_t after_count = 0;
+  bool largest = false;  // of an all-reduce: takes the largest of its members' values, not the sum
   std::int32_t target = -1;
   std::uint32_t after_begin = 0;  // into Role::after
   std::uint32_t args_begin = 0;   // into Role::args
@@ -310,10 +311,13 @@ inline bool is_adapter(const Parameter& parameter) {
 }
 // What the names of the biases end with that balance a router's choices.
 inline constexpr std::string_view kRouterBias = ".router_bias";
+// And of the scales of a linear layer's factors that follow from earlier steps.
+inline constexpr std::string_view kFactorScales = ".fp8_scale";
 /// Whether a training adds the parameter to a model which was trained without it, so that a state
 /// may lack it.
 inline bool may_begin_anew(const Parameter& parameter) {
-  return is_adapter(parameter) || parameter.name.ends_with(kRouterBias);
+  return is_adapter(parameter) || parameter.name.ends_with(kRouterBias) ||
+         parameter.name.ends_with(kFactorScales);
 }
 
 /// Sections [first, end) of a parameter; all of them if `end` is 0. A unit holds some sections only
@@ -365,6 +369,9 @@ struct Unit {
   /// If not 0, the moments are quantized states (core/base/quantized_state.hpp) of blocks of so
   /// many elements, which do not go beyond a shard.
   std::int64_t state_block = 0;
+  /// If not 0, adam_m holds so many values of each element, one beside the other: what was measured
+  /// in the last steps, the newest first (delayed_scale).
+  std::int64_t history = 0;
   bool whole_param = false;
   /// With whole_param: a step ends when a rank's own piece is updated, and the next step begins
   /// with an all-gather of the others.

@@ -9,6 +9,8 @@ class Operands;
 void gemm(Operands& k);
 void quantize(Operands& k);
 void scaled_gemm(Operands& k);
+void largest(Operands& k);
+void delayed_scale(Operands& k);
 void column_sum(Operands& k);
 // attention.cpp
 void attention_forward(Operands& k);

@@ -8,10 +8,10 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words& unit_keys() {
-  static const Words keys = {"elements",    "shard_elements", "shard_group", "param",
-                             "adam_m",      "adam_v",         "tied_copy",   "parameters",
-                             "whole_param", "split_group",    "master",      "gathered_late",
-                             "state_block", "frozen",         "outer",       "outer_momentum"};
+  static const Words keys = {
+      "elements",    "shard_elements", "shard_group", "param",          "adam_m", "adam_v",
+      "tied_copy",   "parameters",     "whole_param", "split_group",    "master", "gathered_late",
+      "state_block", "frozen",         "outer",       "outer_momentum", "history"};
   return keys;
 }
 
@@ -21,8 +21,8 @@ const Words& buffer_keys() {
 }
 
 const Words& op_keys() {
-  static const Words keys = {"phase", "stage", "mb",   "layer", "stream",
-                             "after", "args",  "root", "rows",  "row_bytes"};
+  static const Words keys = {"phase", "stage", "mb",   "layer",     "stream", "after",
+                             "args",  "root",  "rows", "row_bytes", "largest"};
   return keys;
 }
 
@@ -171,6 +171,8 @@ class RoleParser {
         return s_.buffer_id(unit.outer);
       case 15:
         return s_.buffer_id(unit.outer_momentum);
+      case 16:
+        return s_.in.number(unit.history);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();
@@ -217,6 +219,12 @@ class RoleParser {
         return s_.in.number(op.rows);
       case 9:
         return s_.in.number(op.row_bytes);
+      case 10: {
+        int largest = 0;
+        if (!s_.in.number(largest)) return false;
+        op.largest = largest != 0;
+        return true;
+      }
       default:
         return ids(at, role.args, op.args_begin, op.args_count, [&](BufferId& buffer) {
           const char* start = s_.in.mark();
