@@ -2,6 +2,7 @@
 // is ready.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
@@ -16,8 +17,9 @@ namespace {
 /// there to be reduced and back again (see gradient_as_bucket_view of PyTorch's DDP).
 class Buckets {
  public:
-  Buckets(Draft& draft, DraftRole& out, GroupId group)
-      : draft_(draft), out_(out), role_(out.role), group_(group) {}
+  /// `largest` as in Op.
+  Buckets(Draft& draft, DraftRole& out, GroupId group, bool largest)
+      : draft_(draft), out_(out), role_(out.role), group_(group), largest_(largest) {}
 
   void add(std::size_t u, std::size_t ready) {
     const std::int64_t element = size_of(draft_.dtype_of(BufferKind::Grad));
@@ -44,9 +46,9 @@ class Buckets {
       const std::int64_t begin = pieces_[i].begin;
       const std::size_t place = strategy.overlap_grad_reduce ? after + 1 : role_.ops.size();
       if (!views()) copy(place, begin, end, true, insertions);
-      insertions.push_back({place,
-                            collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
-                            {add_view(role_, grads_, begin, Bytes{end - begin})}});
+      Op op = collective(OpKind::AllReduce, Stream::Reduce, group_, -1);
+      op.largest = largest_;
+      insertions.push_back({place, op, {add_view(role_, grads_, begin, Bytes{end - begin})}});
       if (!views()) copy(role_.ops.size(), begin, end, false, insertions);
       cap = strategy.bucket_cap.v;
       end = begin;
@@ -98,6 +100,7 @@ class Buckets {
   DraftRole& out_;
   Role& role_;
   const GroupId group_;
+  const bool largest_;
   std::vector<std::pair<std::size_t, std::int64_t>> units_;  // each with its begin in the buffer
   std::vector<Piece> pieces_;
   std::int64_t total_ = 0;
@@ -106,14 +109,16 @@ class Buckets {
 
 }  // namespace
 
-void all_reduce_buckets(Draft& draft, DraftRole& out) {
+void all_reduce_buckets(Draft& draft, DraftRole& out, bool measured_alone) {
   const std::vector<std::size_t> ready = last_gradient_write(draft.program, out);
-  std::map<GroupId, Buckets> by_group;
+  std::map<std::pair<GroupId, bool>, Buckets> by_group;
   for (std::size_t u = 0; u < out.units.size(); ++u) {
     const UnitLayout& layout = layout_of(draft, out.units[u]);
-    if (layout.frozen || replicas(draft, layout) == 1) continue;
+    const bool largest = takes_largest(layout);
+    if (layout.frozen || replicas(draft, layout) == 1 || (measured_alone && !largest)) continue;
     const GroupId group = replica_group(draft, layout);
-    by_group.try_emplace(group, draft, out, group).first->second.add(u, ready[u]);
+    by_group.try_emplace({group, largest}, draft, out, group, largest)
+        .first->second.add(u, ready[u]);
   }
   std::vector<Insertion> insertions;
   for (auto& [group, buckets] : by_group) buckets.reduce(insertions);
