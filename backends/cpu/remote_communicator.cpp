@@ -135,7 +135,7 @@ bool RemoteCommunicator::all_reduce(const Transfer& transfer) {
   }
   if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
   local::add_in_order(party.dtype, sources, {0, own.end - own.begin},
-                      {party.target + own.begin * size});
+                      {party.target + own.begin * size}, party.largest);
   // … and the sums go back to everyone.
   out.clear();
   in.clear();

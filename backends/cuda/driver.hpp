@@ -120,10 +120,10 @@ struct Driver {
   }
   /// Writes sources[0][i] + sources[1][i] + … to every target, for all elements i. Sums are taken
   /// in this order, in float32 for 16-bit types (rounded once) and otherwise in the type itself. A
-  /// target may be a source.
+  /// target may be a source. With `largest`, the largest of them is written instead.
   virtual Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                                     std::span<const std::byte* const> sources,
-                                    std::span<std::byte* const> targets) = 0;
+                                    std::span<std::byte* const> targets, bool largest) = 0;
   /// Moves the rows that counts say; a member for which too many come gets none.
   virtual Result<void> exchange_rows(StreamHandle stream, const RowExchange& exchange) = 0;
 };

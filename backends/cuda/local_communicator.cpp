@@ -61,7 +61,8 @@ class Mover {
     }
     if (!to_all) targets.push_back(party(one).target);
     const DType dtype = party(0).dtype;
-    return driver_.add_in_order(stream_, dtype, bytes / size_of(dtype), sources, targets);
+    return driver_.add_in_order(stream_, dtype, bytes / size_of(dtype), sources, targets,
+                                party(0).largest);
   }
 
   /// Copies to part `from` of member `to` what begins at offset(to) of member `from`.

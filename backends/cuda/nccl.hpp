@@ -36,7 +36,7 @@ struct Nccl {
   /// `elements` counts the whole buffer of an all-reduce, broadcast or message, and one member's
   /// part in the other collectives.
   virtual Result<void> all_reduce(CommHandle comm, StreamHandle stream, std::byte* buffer,
-                                  std::int64_t elements, DType dtype) = 0;
+                                  std::int64_t elements, DType dtype, bool largest) = 0;
   virtual Result<void> all_gather(CommHandle comm, StreamHandle stream, const std::byte* from,
                                   std::byte* to, std::int64_t elements, DType dtype) = 0;
   virtual Result<void> reduce_scatter(CommHandle comm, StreamHandle stream, const std::byte* from,

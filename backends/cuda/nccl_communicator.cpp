@@ -349,7 +349,8 @@ Result<void> NcclCommunicator::issue(Nccl& nccl, const Place& place, const Party
   const std::int64_t part_bytes = party.bytes / size;
   switch (party.kind) {
     case OpKind::AllReduce:
-      return nccl.all_reduce(place.comm, stream, party.target, elements, party.dtype);
+      return nccl.all_reduce(place.comm, stream, party.target, elements, party.dtype,
+                             party.largest);
     case OpKind::AllGather:
       return nccl.all_gather(place.comm, stream, party.source, party.target, part, party.dtype);
     case OpKind::ReduceScatter:

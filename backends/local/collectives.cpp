@@ -17,10 +17,12 @@ constexpr std::int64_t kBlockBytes = 8192;   // partial sums stay in the first-l
 constexpr std::int64_t kSliceMultiple = 64;  // bytes; no two members write the same cache line
 
 /// Adds elements [begin, end) of all sources and writes the sums to `targets`, which may be the
-/// sources themselves. Sums are taken in `Sum` and rounded once.
+/// sources themselves. Sums are taken in `Sum` and rounded once. With `largest`, takes the largest
+/// instead.
 template <class T, class Sum = T>
-void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin, std::int64_t end,
-               const std::vector<std::byte*>& targets) {
+void sum_range(const std::vector<const std::byte*>& sources, Slice slice,
+               const std::vector<std::byte*>& targets, bool largest) {
+  const auto [begin, end] = slice;
   constexpr std::int64_t kBlock = kBlockBytes / std::int64_t{sizeof(Sum)};
   IndexArray<std::int64_t, Sum, to_size(kBlock)> sum;
   for (std::int64_t at = begin; at < end; at += kBlock) {
@@ -32,7 +34,13 @@ void sum_range(const std::vector<const std::byte*>& sources, std::int64_t begin,
     for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<Sum>(first[i]);
     for (std::size_t s = 1; s < sources.size(); ++s) {
       const T* more = values(sources[s]);
-      for (std::int64_t i = 0; i < count; ++i) sum[i] += static_cast<Sum>(more[i]);
+      if (largest) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          sum[i] = std::max(sum[i], static_cast<Sum>(more[i]));
+        }
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) sum[i] += static_cast<Sum>(more[i]);
+      }
     }
     for (std::byte* target : targets) {
       T* to = reinterpret_cast<T*>(target) + at;
@@ -53,7 +61,7 @@ void all_reduce(const std::vector<Party>& parties, std::int64_t position) {
   const std::int64_t elements = parties[0].bytes / size_of(dtype);
   add_in_order(dtype, sources,
                slice_of(elements, dtype, static_cast<std::int64_t>(parties.size()), position),
-               targets);
+               targets, parties[0].largest);
 }
 
 void reduce_scatter(const std::vector<Party>& parties, std::int64_t position) {
@@ -118,18 +126,18 @@ Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::in
 }
 
 void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
-                  const std::vector<std::byte*>& targets) {
+                  const std::vector<std::byte*>& targets, bool largest) {
   switch (dtype) {
     case DType::F64:
-      return sum_range<double>(sources, slice.begin, slice.end, targets);
+      return sum_range<double>(sources, slice, targets, largest);
     case DType::BF16:
-      return sum_range<bfloat16, float>(sources, slice.begin, slice.end, targets);
+      return sum_range<bfloat16, float>(sources, slice, targets, largest);
     case DType::F16:
-      return sum_range<float16, float>(sources, slice.begin, slice.end, targets);
+      return sum_range<float16, float>(sources, slice, targets, largest);
     case DType::I32:
-      return sum_range<std::int32_t>(sources, slice.begin, slice.end, targets);
+      return sum_range<std::int32_t>(sources, slice, targets, largest);
     default:
-      return sum_range<float>(sources, slice.begin, slice.end, targets);
+      return sum_range<float>(sources, slice, targets, largest);
   }
 }
 

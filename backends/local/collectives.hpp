@@ -20,9 +20,10 @@ Slice slice_of(std::int64_t elements, DType dtype, std::int64_t members, std::in
 
 /// For each element i of the slice, writes sources[0][i] + sources[1][i] + … to all targets. Sums
 /// are taken in this order and in the type itself, for 16-bit types in float32 with one rounding. A
-/// target may be a source. Requires can_sum(dtype).
+/// target may be a source. With `largest`, takes the largest of the values instead. Requires
+/// can_sum(dtype).
 void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Slice slice,
-                  const std::vector<std::byte*>& targets);
+                  const std::vector<std::byte*>& targets, bool largest = false);
 
 /// Whether these functions can add values of this type.
 bool can_sum(DType dtype);

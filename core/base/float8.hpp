@@ -107,4 +107,12 @@ LOCKSTEP_ANYWHERE constexpr int float8_exponent(T largest, int mantissa) {
   return e < -126 ? -126 : e > 126 ? 126 : e;
 }
 
+/// The exponent of a scale that follows from the largest magnitude of earlier steps, with room for
+/// values that are 2^margin times as large.
+template <class T>
+LOCKSTEP_ANYWHERE constexpr int delayed_exponent(T largest, int margin, int mantissa) {
+  const int e = float8_exponent(largest, mantissa) + margin;
+  return e < -126 ? -126 : e > 126 ? 126 : e;
+}
+
 }  // namespace lockstep

@@ -455,10 +455,11 @@ class MegatronReader : MegatronAccount {
     const std::string format = word("fp8-format"), given_recipe = word("fp8-recipe");
     const std::string recipe =
         given_recipe.empty() ? "delayed" : given_recipe;  // Megatron's default
-    if (recipe == "delayed" || given("num-experts") || given("multi-latent-attention")) {
+    const bool blocks = recipe == "blockwise" || recipe == "mxfp8";
+    if (given("num-experts") && (!blocks || !given("moe-expert-capacity-factor"))) {
       plan_.lose(from("fp8-format") + ", recipe " + recipe +
-                 ": products in 8 bits are run with scales of the tensor at hand or of its blocks, "
-                 "without experts and latent attention; simulate these with [framework] fp8 = \"" +
+                 ": experts multiply in 8 bits with a capacity and scales of blocks alone; "
+                 "simulate others with [framework] fp8 = \"" +
                  (recipe == "delayed"      ? "delayed"
                   : recipe == "tensorwise" ? "current"
                                            : "block") +
@@ -466,6 +467,13 @@ class MegatronReader : MegatronAccount {
     } else {
       plan_.text("training.fp8", format, from("fp8-format"));
       plan_.text("training.fp8_recipe", recipe, from("fp8-recipe"));
+      if (recipe == "delayed") {
+        take("training.fp8_amax_history_len", 1);
+        const std::string algo = word("fp8-amax-compute-algo");
+        plan_.text("training.fp8_amax_compute_algo", algo.empty() ? "most_recent" : algo,
+                   from("fp8-amax-compute-algo"));
+        take("training.fp8_margin", 0);
+      }
       if (flag("first-last-layers-bf16")) {
         take("training.num_layers_at_start_in_bf16", 1);
         take("training.num_layers_at_end_in_bf16", 1);

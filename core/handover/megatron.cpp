@@ -269,7 +269,14 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
     a.set(named("training.fp8"), t.fp8 == Fp8Format::Hybrid ? "hybrid" : "e4m3");
     a.set(named("training.fp8_recipe"), t.fp8_recipe == Fp8Scaling::Blockwise ? "blockwise"
                                         : t.fp8_recipe == Fp8Scaling::Mxfp8   ? "mxfp8"
+                                        : t.fp8_recipe == Fp8Scaling::Delayed ? "delayed"
                                                                               : "tensorwise");
+    if (t.fp8_recipe == Fp8Scaling::Delayed) {
+      a.set(named("training.fp8_amax_history_len"), t.fp8_amax_history_len);
+      a.set(named("training.fp8_amax_compute_algo"),
+            t.fp8_amax_compute_algo == Fp8AmaxAlgo::Max ? "max" : "most_recent");
+      a.set(named("training.fp8_margin"), t.fp8_margin);
+    }
     if (t.num_layers_at_start_in_bf16 + t.num_layers_at_end_in_bf16 > 0) {
       a.flag("first-last-layers-bf16");
       a.set(named("training.num_layers_at_start_in_bf16"), t.num_layers_at_start_in_bf16);

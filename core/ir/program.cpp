@@ -214,7 +214,7 @@ Work work(const Function& function) {
 bool operator==(const Op& a, const Op& b) {
   return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
          a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
-         a.layer == b.layer && a.stage == b.stage && a.root == b.root &&
+         a.layer == b.layer && a.stage == b.stage && a.root == b.root && a.largest == b.largest &&
          a.microbatch == b.microbatch && a.rows == b.rows && a.row_bytes == b.row_bytes;
 }
 

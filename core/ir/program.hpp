@@ -146,7 +146,7 @@ struct Buffer {
 
 enum class OpKind : std::uint8_t {
   Call,
-  AllReduce,      // sum; args: one buffer, in place
+  AllReduce,      // sum, or largest (Op::largest); args: one buffer, in place
   AllGather,      // args: shard (read), full (written)
   ReduceScatter,  // sum; args: full (read), shard (written)
   Broadcast,      // from the member at position Op::root; args: one buffer
@@ -259,6 +259,7 @@ struct Op {
   Stream stream = Stream::Compute;
   Phase phase = Phase::None;
   std::uint8_t after_count = 0;
+  bool largest = false;  // of an all-reduce: takes the largest of its members' values, not the sum
   std::int32_t target = -1;
   std::uint32_t after_begin = 0;  // into Role::after
   std::uint32_t args_begin = 0;   // into Role::args
@@ -318,11 +319,14 @@ inline bool is_adapter(const Parameter& parameter) {
 }
 // What the names of the biases end with that balance a router's choices.
 inline constexpr std::string_view kRouterBias = ".router_bias";
+// And of the scales of a linear layer's factors that follow from earlier steps.
+inline constexpr std::string_view kFactorScales = ".fp8_scale";
 /// Whether a training adds the parameter to a model which was trained without it, so that a state
 /// may lack it.
 inline bool may_begin_anew(const Parameter& parameter) {
   return is_adapter(parameter) || parameter.name.ends_with(kRouterBias) ||
-         parameter.name.starts_with(kFactorRows) || parameter.name.starts_with(kFactorColumns);
+         parameter.name.ends_with(kFactorScales) || parameter.name.starts_with(kFactorRows) ||
+         parameter.name.starts_with(kFactorColumns);
 }
 
 /// Sections [first, end) of a parameter; all of them if `end` is 0. A unit holds some sections only
@@ -384,6 +388,9 @@ struct Unit {
   /// The optimizer keeps second moments by rows and columns (Adafactor). They are parameters of
   /// another unit without moments, which is called "<name>.factors" (factors_of()).
   bool factored = false;
+  /// If not 0, adam_m holds so many values of each element, one beside the other: what was measured
+  /// in the last steps, the newest first (delayed_scale).
+  std::int64_t history = 0;
   bool whole_param = false;
   /// With whole_param: a step ends when a rank's own piece is updated, and the next step begins
   /// with an all-gather of the others.

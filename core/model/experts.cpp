@@ -21,6 +21,7 @@
 //
 // Without a capacity there are tokens × experts_per_token places of a rank's own rows, and the two
 // all-to-alls are of as many rows as counts [experts] say, which an all-to-all exchanges before.
+#include <array>
 #include <optional>
 
 #include "core/model/feed_forward.hpp"
@@ -59,18 +60,33 @@ struct RowsOfExperts {
   TensorId counts = {};           // [chunks, groups]; invalid with a capacity
 };
 
-/// A linear layer of each of these experts.
+/// A linear layer of each of these experts, in 8 bits where the shape says so: then blocks of rows
+/// are those of one expert, for which its room for each rank's rows is a multiple of a block.
 class ExpertLinear {
  public:
-  ExpertLinear(FunctionBuilder& f, const RowsOfExperts& rows, std::int64_t in, std::int64_t out,
-               const LinearTensors& weights)
-      : f_(f), rows_(rows), in_(in), out_(out), weights_(weights) {}
+  ExpertLinear(FunctionBuilder& f, const LayerShape& shape, const RowsOfExperts& rows,
+               std::int64_t in, std::int64_t out, const LinearTensors& weights)
+      : f_(f),
+        float8_(shape.float8),
+        scales_(sum_type(shape.dtype)),
+        rows_(rows),
+        in_(in),
+        out_(out),
+        weights_(weights) {}
 
   void forward(TensorId x, TensorId y) {
     x_ = x;
+    if (float8_.active()) {
+      const Codes by_rows = rounded(Part::Forward, x, rows_.places, in_, false, 1, float8_.forward);
+      x_by_columns_ = rounded(Part::Forward, x, rows_.places, in_, true, 1, float8_.forward);
+      const Codes w = rounded(Part::Forward, weights_.w, rows_.groups * out_, in_, false,
+                              weight_rows(), float8_.forward);
+      return multiply(Part::Forward, {rows_.places, out_, in_}, false, false, by_rows, w, y);
+    }
     product(Part::Forward, x, out_, in_, true, weights_.b, y);
   }
   void backward(TensorId dy, TensorId dx) {
+    if (float8_.active()) return backward_narrow(dy, dx);
     product(Part::InputGrad, dy, in_, out_, false, {}, dx);
     const std::vector<TensorId> gradients = {weights_.gw, weights_.gb};
     const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
@@ -85,6 +101,47 @@ class ExpertLinear {
   }
 
  private:
+  struct Codes {
+    TensorId values, scales;
+    std::int64_t across = 1;
+    int mantissa = 0;
+  };
+  std::int64_t weight_rows() const { return float8_.square_weights ? float8_.block : 1; }
+  Codes rounded(Part part, TensorId x, std::int64_t rows, std::int64_t cols, bool transposed,
+                std::int64_t across, int mantissa) {
+    const std::int64_t lines = transposed ? cols : rows, length = transposed ? rows : cols;
+    const Codes codes{f_.tensor(lines * length, DType::U8),
+                      f_.tensor(ceil_div(lines, across) * ceil_div(length, float8_.block), scales_),
+                      across, mantissa};
+    f_.emit(part, KernelKind::Quantize,
+            {{rows, cols, transposed, across, float8_.block, 0},
+             {static_cast<double>(mantissa)},
+             {x, {}},
+             {codes.values, codes.scales}});
+    return codes;
+  }
+  void multiply(Part part, std::array<std::int64_t, 3> mnk, bool by_rows, bool beside,
+                const Codes& a, const Codes& b, TensorId c) {
+    f_.emit(part, KernelKind::ScaledGemm,
+            {{mnk[0], mnk[1], mnk[2], a.across, b.across, float8_.block, by_rows, rows_.groups},
+             {static_cast<double>(a.mantissa), static_cast<double>(b.mantissa),
+              static_cast<double>(rows_.chunks), beside ? 1.0 : 0.0},
+             {a.values, b.values, {}, {}, a.scales, b.scales},
+             {c}});
+  }
+  void backward_narrow(TensorId dy, TensorId dx) {
+    const Codes by_rows =
+        rounded(Part::InputGrad, dy, rows_.places, out_, false, 1, float8_.gradient);
+    const Codes w = rounded(Part::InputGrad, weights_.w, rows_.groups * out_, in_, true,
+                            weight_rows(), float8_.forward);
+    multiply(Part::InputGrad, {rows_.places, in_, out_}, false, true, by_rows, w, dx);
+    if (!weights_.gw.valid()) return;
+    const Codes by_columns =
+        rounded(Part::WeightGrad, dy, rows_.places, out_, true, 1, float8_.gradient);
+    multiply(Part::WeightGrad, {out_, in_, rows_.places}, true, false, by_columns, x_by_columns_,
+             weights_.gw);
+  }
+
   void product(Part part, TensorId a, std::int64_t n, std::int64_t k, bool transposed,
                TensorId bias, TensorId c) {
     const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
@@ -101,10 +158,13 @@ class ExpertLinear {
   }
 
   FunctionBuilder& f_;
+  const Float8Factors float8_;
+  const DType scales_;
   const RowsOfExperts& rows_;
   std::int64_t in_, out_;
   LinearTensors weights_;
   TensorId x_;
+  Codes x_by_columns_;
 };
 
 RowsOfExperts rows_of_experts(const ModelSpec& spec, const LayerShape& shape) {
@@ -141,10 +201,10 @@ class MixtureOfExperts final : public FeedForward {
         dropout_(dropout),
         bias_(p.w("moe.router_bias")),
         load_(p.g("moe.router_bias")),
-        up_(f, rows_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
+        up_(f, shape, rows_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
             p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13",
                      "moe.experts.bfc")),
-        down_(f, rows_, ffn_, hidden_,
+        down_(f, shape, rows_, ffn_, hidden_,
               p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2",
                        "moe.experts.bproj")) {
     if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);

@@ -47,8 +47,10 @@ void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& 
   const std::string first = dense.name + first_weight(spec);
   const std::string second = dense.name + second_weight(spec);
   layer.add(first, {up, c}, InitKind::Normal, 0.02, by_features);
+  layer.add_scales(first);
   if (gpt2) layer.add(dense.name + ".bfc", {ffn}, InitKind::Zeros, 0, by_features);
   layer.add(second, {c, ffn}, InitKind::Normal, residual, by_inputs);
+  layer.add_scales(second);
   if (gpt2 && dense.ends_with_bias) layer.add(dense.name + ".bproj", {c}, InitKind::Zeros);
   if (dense.name != "mlp") return;  // a shared expert has no adapters
   if (spec.adapts("linear_fc1")) layer.add_adapter(first, up, c, by_features);

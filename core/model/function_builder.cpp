@@ -23,6 +23,10 @@ TensorId FunctionBuilder::inside(std::string_view formal, std::int64_t offset,
   tensors_.push_back(std::move(tensor));
   return {static_cast<int>(tensors_.size()) - 1};
 }
+TensorId FunctionBuilder::element(TensorId tensor, std::int64_t index) {
+  const TensorInfo whole = tensors_[tensor];
+  return inside(whole.formal, whole.offset + index, 1, whole.formal_elements, whole.dtype);
+}
 std::int64_t FunctionBuilder::elements_of(std::string_view name) const {
   for (const TensorInfo& tensor : tensors_) {
     if (tensor.formal == name) return tensor.formal_elements;

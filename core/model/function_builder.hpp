@@ -68,6 +68,10 @@ class FunctionBuilder {
   /// divided again, and that all who divide the tensor divide it alike.
   TensorId part(TensorId whole, int index, int count);
 
+  /// One element of a tensor inside a formal.
+  TensorId element(TensorId tensor, std::int64_t index);
+
+  DType dtype() const { return dtype_; }
   std::int64_t elements(TensorId tensor) const { return tensors_[tensor].elements; }
   /// Room for `bytes` that another's kernels keep from forward to backward where those here do not:
   /// it lives wherever, and as long as, `beside` does. No kernel touches it.

@@ -26,15 +26,20 @@ void declare_latent_attention(LayerDeclaration& layer, const ModelSpec& spec) {
   const std::int64_t kv = spec.heads * (latent.qk_nope_head_dim + latent.v_head_dim);
   if (latent.q_lora_rank > 0) {
     layer.add("attn.wq_a", {latent.q_lora_rank, c}, InitKind::Normal, 0.02);
+    layer.add_scales("attn.wq_a");
     declare_norm(layer, spec, "attn.q_a_norm", latent.q_lora_rank);
     layer.add("attn.wq_b", {q, latent.q_lora_rank}, InitKind::Normal, 0.02, {0, {q}});
+    layer.add_scales("attn.wq_b");
   } else {
     layer.add("attn.wq", {q, c}, InitKind::Normal, 0.02, {0, {q}});
+    layer.add_scales("attn.wq");
   }
   layer.add("attn.wkv_a", {latent.kv_lora_rank + latent.qk_rope_head_dim, c}, InitKind::Normal,
             0.02);
+  layer.add_scales("attn.wkv_a");
   declare_norm(layer, spec, "attn.kv_a_norm", latent.kv_lora_rank);
   layer.add("attn.wkv_b", {kv, latent.kv_lora_rank}, InitKind::Normal, 0.02, {0, {kv}});
+  layer.add_scales("attn.wkv_b");
 }
 
 namespace {
@@ -58,6 +63,8 @@ class LatentAttention final : public SelfAttention {
         attention_(f, spec, shape),
         q_down_(p.linear("attn.wq_a", "")),
         kv_down_(p.linear("attn.wkv_a", "")),
+        q_narrowing_(tp.whole_products("q_down", q_down_)),
+        kv_narrowing_(tp.whole_products("kv_down", kv_down_)),
         q_up_(f, tp, "q_up", queries_ > 0 ? queries_ : hidden_, heads_ * (nope_ + rope_),
               p.linear(queries_ > 0 ? "attn.wq_b" : "attn.wq", "")),
         kv_up_(f, tp, "kv_up", keys_, heads_ * (nope_ + value_), p.linear("attn.wkv_b", "")),
@@ -71,7 +78,7 @@ class LatentAttention final : public SelfAttention {
     const TensorId q = f_.tensor(rows * heads_ * (nope_ + rope_));
     q_up_.forward(queries_ > 0 ? narrow_queries() : x, q);
     const TensorId made = f_.tensor(own_rows() * (keys_ + rope_));
-    f_.linear_forward(own_rows(), hidden_, keys_ + rope_, x, kv_down_.w, {}, {}, made);
+    kv_narrowing_.forward(own_rows(), hidden_, keys_ + rope_, x, kv_down_.w, {}, {}, made, true);
     const TensorId c = f_.tensor(own_rows() * keys_);
     const TensorId k_rope = f_.tensor(own_rows() * rope_, "k_rope");
     f_.emit(Part::Forward, KernelKind::PartColumns,
@@ -112,12 +119,9 @@ class LatentAttention final : public SelfAttention {
     const TensorId dmade = f_.tensor(own_rows() * (keys_ + rope_));
     f_.emit(Part::InputGrad, KernelKind::JoinColumns,
             {{own_rows(), keys_, rope_}, {}, {dc, dk_rope}, {dmade}});
-    f_.emit(Part::InputGrad, KernelKind::Gemm,
-            {{own_rows(), hidden_, keys_ + rope_, 0, 0},
-             {},
-             {dmade, kv_down_.w, {}, through_queries},
-             {dx}});
-    f_.linear_backward(own_rows(), hidden_, keys_ + rope_, dmade, x_, {}, {}, kv_down_.gw, {});
+    kv_narrowing_.input_gradient(own_rows(), hidden_, keys_ + rope_, dmade, kv_down_.w,
+                                 through_queries, dx);
+    kv_narrowing_.weight_gradient(own_rows(), hidden_, keys_ + rope_, dmade, x_, kv_down_.gw);
   }
 
  private:
@@ -128,7 +132,7 @@ class LatentAttention final : public SelfAttention {
 
   TensorId narrow_queries() {
     const TensorId c = f_.tensor(own_rows() * queries_);
-    f_.linear_forward(own_rows(), hidden_, queries_, x_, q_down_.w, {}, {}, c);
+    q_narrowing_.forward(own_rows(), hidden_, queries_, x_, q_down_.w, {}, {}, c, true);
     const TensorId normed = f_.tensor(own_rows() * queries_, "c_q");
     q_norm_.emplace(f_, spec_, shape_.dtype, own_rows(), queries_, p_, "attn.q_a_norm", c, normed);
     return normed;
@@ -138,7 +142,8 @@ class LatentAttention final : public SelfAttention {
     q_up_.backward(dq, dnormed);
     const TensorId dc = f_.tensor(own_rows() * queries_);
     q_norm_->backward(dnormed, {}, dc);
-    f_.linear_backward(own_rows(), hidden_, queries_, dc, x_, q_down_.w, dx, q_down_.gw, {});
+    q_narrowing_.input_gradient(own_rows(), hidden_, queries_, dc, q_down_.w, {}, dx);
+    q_narrowing_.weight_gradient(own_rows(), hidden_, queries_, dc, x_, q_down_.gw);
   }
 
   /// The values behind the zeros of each head's result, and the reverse for gradients: those of
@@ -170,6 +175,7 @@ class LatentAttention final : public SelfAttention {
   std::int64_t hidden_, queries_, keys_, nope_, rope_, value_, heads_;
   Attention attention_;
   LinearTensors q_down_, kv_down_;
+  LinearProducts q_narrowing_, kv_narrowing_;
   ColumnLinear q_up_, kv_up_;
   RowLinear out_;
   std::optional<Norm> q_norm_, kv_norm_;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view kPlain = "_plain", kFrozen = "_frozen";
 // Of units whose parameters all ranks hold whole, each with a term of their gradients.
 constexpr std::string_view kHeads = "_heads", kAdapters = "_adapters";
-constexpr std::string_view kBalance = "_balance";
+constexpr std::string_view kBalance = "_balance", kScales = "_scales";
 
 Parameter parameter_of(std::string name, std::vector<std::int64_t> shape, InitKind init,
                        double scale) {
@@ -53,13 +53,17 @@ LayerDeclaration LayerDeclaration::of_end(Model& model, const ModelSpec& spec,
 
 UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& parameter) {
   const bool frozen = !spec_.trains(parameter.name);
-  const bool balances = !frozen && suffix == kBalance;
+  const MovedBy moved_by = frozen               ? MovedBy::Optimizer
+                           : suffix == kBalance ? MovedBy::RouterBias
+                           : suffix == kScales  ? MovedBy::DelayedScale
+                                                : MovedBy::Optimizer;
+  const bool measured = moved_by != MovedBy::Optimizer;
   const bool vector = parameter.shape.size() == 1;
   const bool orthogonalizes =
       shape_.matrices_apart && is_hidden_matrix(layer_name_, suffix, parameter);
   const bool apart = (shape_.plain_apart && vector) ||
                      (shape_.matrices_apart && in_block(layer_name_) && !orthogonalizes);
-  const bool plain = !frozen && !balances && apart;
+  const bool plain = !frozen && !measured && apart;
   const std::string name = suffix + std::string(frozen  ? kFrozen
                                                 : plain ? kPlain
                                                         : std::string_view());
@@ -70,10 +74,10 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
   UnitLayout& fresh = model_.units.emplace_back();
   fresh.name = name.empty() ? layer_name_ : layer_name_ + "." + name.substr(1);
   fresh.decays = !(plain && shape_.plain_apart && vector);
-  fresh.orthogonalizes = orthogonalizes && !frozen && !balances;
+  fresh.orthogonalizes = orthogonalizes && !frozen && !measured;
   fresh.shard_multiple = shape_.shard_multiple;
   fresh.frozen = frozen;
-  fresh.balances = balances;
+  fresh.moved_by = moved_by;
   if (suffix == "_experts") {
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
@@ -81,7 +85,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
       fresh.split_axis = shape_.expert_parallel > 1 ? "ep_tp" : "tp";
     }
   } else {
-    fresh.shard_count = suffix == kBalance ? 1 : shape_.shard_count;
+    fresh.shard_count = suffix == kBalance || suffix == kScales ? 1 : shape_.shard_count;
     if (ranks_ > 1 && suffix.empty()) {
       fresh.split_axis = ranks_ > shape_.tensor_parallel ? "vocabulary" : "tp";
     }
@@ -89,11 +93,11 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
   }
   const bool divided_by_tp = shape_.experts_over_tp || shape_.expert_tensor_parallel > 1;
   const bool each_part_once = suffix.empty() || (suffix == "_experts" && divided_by_tp);
-  const bool own_features = suffix == kHeads || suffix == kAdapters;
+  const bool own_features = suffix == kHeads || suffix == kAdapters || suffix == kScales;
   const bool own_rows = shape_.sequence_parallel && !each_part_once;
   if (suffix == "_kv") {  // each rank has seen its own queries only
     fresh.partial_axes = {"kv_replicate"};
-  } else if (own_features || own_rows) {
+  } else if ((own_features && ranks_ > 1) || own_rows) {
     fresh.partial_axes = {"tp"};
   }
   return fresh;
@@ -143,6 +147,14 @@ void LayerDeclaration::add_router_bias(const std::string& name, std::int64_t exp
   append(layout, std::move(parameter), 1, {experts});
 }
 
+void LayerDeclaration::add_scales(const std::string& weight) {
+  if (!shape_.float8.delayed()) return;
+  Parameter parameter =
+      parameter_of(layer_name_ + "." + weight + std::string(kFactorScales), {3}, InitKind::Ones, 0);
+  UnitLayout& layout = unit(std::string(kScales), parameter);
+  append(layout, std::move(parameter), 1, {3});
+}
+
 /// A begins with the variance of PEFT's initial values, which are uniform in ±1/sqrt(in); B with
 /// zeros, so that an adapter changes nothing at first.
 void LayerDeclaration::add_adapter(const std::string& weight, std::int64_t out, std::int64_t in,
@@ -176,7 +188,8 @@ LayerTensors::LayerTensors(FunctionBuilder& f, const Model& model, const std::st
       const std::int64_t end = i + 1 < unit.offsets.size() ? unit.offsets[i + 1] : unit.elements;
       const std::int64_t elements = end - unit.offsets[i];
       tensors_[full.starts_with(prefix) ? full.substr(prefix.size()) : full] = {
-          f.inside("w" + used.suffix, unit.offsets[i], elements, unit.elements),
+          f.inside("w" + used.suffix, unit.offsets[i], elements, unit.elements,
+                   unit.moved_by == MovedBy::DelayedScale ? sum_type(f.dtype()) : f.dtype()),
           unit.frozen ? TensorId{}
                       : f.inside("gw" + used.suffix, unit.offsets[i], elements, unit.padded())};
     }
@@ -196,7 +209,9 @@ LinearTensors LayerTensors::linear(const std::string& weight, const std::string&
           w(bias + suffix),
           g(weight + suffix),
           g(bias + suffix),
-          {w(down), w(up), g(down), g(up)}};
+          {w(down), w(up), g(down), g(up)},
+          w(weight + std::string(kFactorScales)),
+          g(weight + std::string(kFactorScales))};
 }
 
 void LayerTensors::pad(FunctionBuilder& f, std::int64_t used) const {

@@ -32,6 +32,9 @@ struct AdapterTensors {
 struct LinearTensors {
   TensorId w, b, gw, gb;
   AdapterTensors adapter = {};
+  /// With scales that follow from earlier steps: those of x, w and dy, and this step's largest
+  /// magnitudes. Otherwise invalid.
+  TensorId scales = {}, largest = {};
 };
 
 /// Declares the parameters of one layer. Names get the layer's name as a prefix.
@@ -68,8 +71,11 @@ class LayerDeclaration {
                   double scale = 0, std::vector<std::int64_t> matrix_rows = {},
                   const Split& split = {});
   /// Adds the bias by which a router balances its choices, one for each expert, to a unit of its
-  /// own, "_balance" (UnitLayout::balances).
+  /// own, "_balance" (MovedBy::RouterBias).
   void add_router_bias(const std::string& name, std::int64_t experts);
+  /// Adds the scales of the factors x, w and dy of the linear layer `weight` to a unit of their
+  /// own, "_scales" (MovedBy::DelayedScale), if they follow from earlier steps.
+  void add_scales(const std::string& weight);
   /// The units declared so far.
   const std::vector<LayerUnit>& units() const { return units_; }
 

@@ -21,6 +21,7 @@ namespace {
 
 std::int64_t elements_of(const UnitLayout& unit) {
   std::int64_t total = 0;
+  if (unit.moved_by == MovedBy::DelayedScale) return total;  // they are not the model's
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     total += held_elements(unit.parameters[i], 1, unit.sections[i]);
   }

@@ -69,6 +69,14 @@ struct LayerShape {
 std::vector<TensorId> with_loss_scale(FunctionBuilder& f, const LayerShape& shape,
                                       std::vector<TensorId> inputs);
 
+/// What moves the parameters of a unit. What stands in the place of a gradient is measured in the
+/// step unless it is the optimizer; then every rank holds the unit whole.
+enum class MovedBy {
+  Optimizer,
+  RouterBias,    // one parameter, the bias of a router, by the load of its experts
+  DelayedScale,  // scales of factors in 8 bits, by the largest magnitudes of earlier steps
+};
+
 /// An FSDP unit: parameters that are laid out flat, and gathered, reduced and updated together.
 struct UnitLayout {
   std::string name;
@@ -86,9 +94,9 @@ struct UnitLayout {
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   bool decays = true;                     // whether weight decay is for its parameters
   bool frozen = false;                    // whether its parameters are not trained
-  /// Whether its one parameter is a router's bias. Its gradient is the load of the experts, by
-  /// which router_bias moves it; every rank holds it whole, and it does not count in the norm.
-  bool balances = false;
+  MovedBy moved_by = MovedBy::Optimizer;
+  /// Whether its gradient is that of the loss, and counts in the norm.
+  bool has_gradient() const { return moved_by == MovedBy::Optimizer; }
   /// Whether Muon updates it: its parameters are matrices of a block, and no others.
   bool orthogonalizes = false;
   /// Of each parameter, the rows of the matrices that stand in it one above the other, such as
@@ -107,8 +115,8 @@ inline bool divides_experts(std::string_view axis) { return axis == "ep" || axis
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {
   int unit = -1;       // index into Model::units
-  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads", "_adapters", "_experts"
-                       // or "_balance"; then "_plain" or "_frozen"
+  std::string suffix;  // "", "_kv", "_tied", "_replicated", "_heads", "_adapters", "_experts",
+                       // "_balance" or "_scales"; then "_plain" or "_frozen"
 };
 
 /// A kind of layer. Layers of the same kind share functions.

@@ -39,6 +39,9 @@ void LinearProducts::weight_gradient(std::int64_t rows, std::int64_t in, std::in
   const Codes& a = rounded(Part::WeightGrad, gradient(dy, rows, out), true);
   const Codes& b = rounded(Part::WeightGrad, activation(x, rows, in, "x_again"), true);
   multiply(Part::WeightGrad, out, in, rows, true, a, b, {}, {}, dw);
+  if (!float8_.delayed()) return;
+  f_.emit(Part::WeightGrad, KernelKind::Largest,
+          {{}, {}, {found_.begin(), found_.end()}, {largest_}});
 }
 
 const LinearProducts::Codes& LinearProducts::rounded(Part part, const Factor& factor,
@@ -53,8 +56,12 @@ const LinearProducts::Codes& LinearProducts::rounded(Part part, const Factor& fa
   codes.along = whole ? length : float8_.block;
   codes.mantissa = factor.mantissa;
   // In the other direction a whole tensor has the same scale.
-  TensorId given;
-  if (whole) {
+  TensorId given, largest;
+  if (float8_.delayed()) {
+    given = f_.element(known_scales_, factor.place);
+    // The backward pass rounds the transpose of every factor, also where forward is repeated.
+    if (transposed) largest = found_[to_size(factor.place)] = f_.tensor(1, scales_);
+  } else if (whole) {
     const auto other = known_.find({factor.x.v, !transposed});
     given = other != known_.end() ? other->second.scales : gathered_scales(part, factor);
   }
@@ -65,7 +72,7 @@ const LinearProducts::Codes& LinearProducts::rounded(Part part, const Factor& fa
             given.valid() ? f_.elements(given) : 0},
            {static_cast<double>(factor.mantissa)},
            {factor.x, given},
-           {codes.values, codes.scales}});
+           {codes.values, codes.scales, largest}});
   return codes;
 }
 

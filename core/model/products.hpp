@@ -12,9 +12,12 @@
 // of its own two, wherever nothing else reads x in the backward pass. Weights are rounded anew in
 // every forward and every backward pass. Blocks that lie whole on one rank have the same codes in
 // every layout. One scale of a whole tensor is that of all ranks that divide it: each finds the
-// scale of what it holds, and they gather these, the largest of which is that of the whole.
+// scale of what it holds, and they gather these, the largest of which is that of the whole. A
+// scale that follows from earlier steps (delayed scaling) is known before: nothing is gathered, a
+// tensor is read once, and its largest magnitude is kept for the scales of the next steps.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -31,7 +34,9 @@ struct Float8Factors {
   int gradient = 0;             // of gradients of activations
   std::int64_t block = 0;       // elements that are summed over; 0: the whole tensor
   bool square_weights = false;  // blocks of weights have as many rows; otherwise they have one
+  int history = 0;  // steps whose largest magnitudes give a tensor's scale; 0: the tensor at hand
   bool active() const { return forward != 0; }
+  bool delayed() const { return active() && history > 0; }
   bool operator==(const Float8Factors&) const = default;
 };
 
@@ -44,17 +49,21 @@ using Dividers = std::vector<Divider>;
 
 class LinearProducts {
  public:
-  /// `name` is the layer's; `scales` the type of scales. With one scale for a tensor, `inputs`,
-  /// `weights` and `outputs` say who divides x, w and dy; ranks that are one divide nothing.
+  /// `name` is the layer's; `scales` the type of scales. With one scale for a tensor at hand,
+  /// `inputs`, `weights` and `outputs` say who divides x, w and dy; ranks that are one divide
+  /// nothing. `known` and `largest` are LinearTensors::scales and largest.
   LinearProducts(FunctionBuilder& f, const Float8Factors& float8, DType scales, std::string name,
-                 Dividers inputs, Dividers weights, Dividers outputs)
+                 Dividers inputs, Dividers weights, Dividers outputs, TensorId known = {},
+                 TensorId largest = {})
       : f_(f),
         float8_(float8),
         scales_(scales),
         name_(std::move(name)),
         inputs_(std::move(inputs)),
         weights_(std::move(weights)),
-        outputs_(std::move(outputs)) {}
+        outputs_(std::move(outputs)),
+        known_scales_(known),
+        largest_(largest) {}
 
   /// y[rows, out] = x[rows, in] · w[out, in]ᵀ (+ bias) (+ residual). `keeps_x` says that
   /// weight_gradient() gets the same x, and not one that is gathered again.
@@ -83,17 +92,18 @@ class LinearProducts {
     int mantissa;
     const Dividers& dividers;
     const char* name;
+    int place;  // of its scale among those that are known
   };
   Factor activation(TensorId x, std::int64_t rows, std::int64_t cols,
                     const char* name = "x") const {
-    return {x, rows, cols, 1, float8_.forward, inputs_, name};
+    return {x, rows, cols, 1, float8_.forward, inputs_, name, 0};
   }
   Factor weight(TensorId w, std::int64_t rows, std::int64_t cols) const {
     return {w,        rows, cols, float8_.square_weights ? float8_.block : 1, float8_.forward,
-            weights_, "w"};
+            weights_, "w",  1};
   }
   Factor gradient(TensorId dy, std::int64_t rows, std::int64_t cols) const {
-    return {dy, rows, cols, 1, float8_.gradient, outputs_, "dy"};
+    return {dy, rows, cols, 1, float8_.gradient, outputs_, "dy", 2};
   }
   /// The factor, or its transpose, in 8 bits; a tensor is rounded once in each direction.
   const Codes& rounded(Part part, const Factor& factor, bool transposed);
@@ -107,6 +117,8 @@ class LinearProducts {
   DType scales_;
   std::string name_;
   Dividers inputs_, weights_, outputs_;
+  TensorId known_scales_, largest_;
+  std::array<TensorId, 3> found_{};  // of x, w and dy: the largest magnitudes of a microbatch
   std::map<std::pair<int, bool>, Codes> known_;  // by tensor, and whether it is transposed
 };
 

@@ -16,6 +16,7 @@ void declare_grouped_attention(LayerDeclaration& layer, const ModelSpec& spec) {
   const std::int64_t qkv = attention + 2 * kv;
   const Split by_heads{0, {attention, kv, kv}, true};
   layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
+  layer.add_scales("attn.wqkv");
   if (spec.is_gpt2_kind() || spec.qkv_bias) {
     layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
   }
@@ -72,6 +73,7 @@ void declare_output(LayerDeclaration& layer, const ModelSpec& spec) {
   const std::int64_t c = spec.hidden, width = spec.attention_width();
   const Split by_inputs{1, {width}};
   layer.add("attn.wo", {c, width}, InitKind::Normal, residual_scale(spec), by_inputs);
+  layer.add_scales("attn.wo");
   if (spec.is_gpt2_kind()) layer.add("attn.bo", {c}, InitKind::Zeros);
   if (spec.adapts("linear_proj")) layer.add_adapter("attn.wo", c, width, by_inputs);
 }

@@ -51,7 +51,8 @@ class TensorParallel {
   double adapter_scale() const { return adapter_scale_; }
   /// The products of the layer `name`, whose outputs the ranks of "tp" divide, or its inputs. Those
   /// of "cp" have other tokens.
-  LinearProducts products(const std::string& name, bool divides_outputs) const {
+  LinearProducts products(const std::string& name, bool divides_outputs,
+                          const LinearTensors& weights) const {
     const Divider tp{"tp", shape_.tensor_parallel}, cp{"cp", shape_.context_parallel};
     const Dividers rows = {cp}, both = {tp, cp};
     return {f_,
@@ -60,7 +61,18 @@ class TensorParallel {
             name,
             divides_outputs ? rows : both,
             {tp},
-            divides_outputs ? both : rows};
+            divides_outputs ? both : rows,
+            weights.scales,
+            weights.largest};
+  }
+
+  /// The products of the layer `name`, which every rank of "tp" has whole: for all rows, or for its
+  /// own.
+  LinearProducts whole_products(const std::string& name, const LinearTensors& weights) const {
+    Dividers rows = {{"cp", shape_.context_parallel}};
+    if (gathers_rows()) rows.push_back({"tp", shape_.tensor_parallel});
+    return {f_, float8_, sum_type(shape_.dtype), name,           rows,
+            {}, rows,    weights.scales,         weights.largest};
   }
 
   /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
@@ -121,7 +133,7 @@ class DividedLinear {
         in_(in),
         out_(out),
         weights_(weights),
-        products_(tp.products(name_, divides_outputs)),
+        products_(tp.products(name_, divides_outputs, weights)),
         adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
 
  protected:

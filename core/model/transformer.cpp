@@ -29,7 +29,9 @@ Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
     const auto* function = std::get_if<Function>(&step);
     if (function == nullptr) continue;
     for (const Kernel& kernel : function->kernels) {
-      if (kernel.kind == KernelKind::GroupedGemm) total.v -= empty * work(kernel).flops.v;
+      const bool grouped = kernel.kind == KernelKind::GroupedGemm ||
+                           (kernel.kind == KernelKind::ScaledGemm && kernel.dims[7] > 0);
+      if (grouped) total.v -= empty * work(kernel).flops.v;
       if (kernel.kind ==
           KernelKind::RaggedGemm) {  // of the busiest rank, more than those of the mean
         const double own = taken * double(shape.own_rows()) / double(shape.rows()) *
@@ -49,10 +51,21 @@ Flops frozen_flops(const Model& model, const Layer& layer, const std::vector<Lay
     if (model.units[used.unit].frozen) frozen.insert("w" + used.suffix);
   }
   Flops total;
+  std::set<std::pair<std::string, std::int64_t>> codes;  // those of frozen weights: formal, offset
   for (const LayerStep& step : steps) {
     const auto* function = std::get_if<Function>(&step);
     if (function == nullptr || frozen.empty()) continue;
+    const auto place = [&](const Operand& operand) {
+      return std::pair(function->formals[operand.formal].name, operand.offset);
+    };
     for (const Kernel& kernel : function->kernels) {
+      if (kernel.kind == KernelKind::Quantize && kernel.out[0].present()) {
+        codes.erase(place(kernel.out[0]));
+        if (frozen.contains(place(kernel.in[0]).first)) codes.insert(place(kernel.out[0]));
+      }
+      if (kernel.kind == KernelKind::ScaledGemm && codes.contains(place(kernel.in[1]))) {
+        total += work(kernel).flops;
+      }
       const bool product =
           kernel.kind == KernelKind::Gemm || kernel.kind == KernelKind::GroupedGemm ||
           kernel.kind == KernelKind::RaggedGemm || kernel.kind == KernelKind::Conv2dForward;
@@ -138,11 +151,13 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   std::map<std::string, std::map<std::string, int>> kinds;  // by name, and by what is trained
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     const std::string name = "blocks." + std::to_string(i);
-    LayerDeclaration block(model, spec, shape, name);
     const bool experts = spec.has_experts(i);
-    declare_block(block, spec, experts);
     const bool wide =
         shape.float8.active() && (i < shape.wide_first || i >= spec.layers - shape.wide_last);
+    LayerShape own = shape;
+    if (wide) own.float8 = {};
+    LayerDeclaration block(model, spec, own, name);
+    declare_block(block, spec, experts);
     const auto kind_with = [&](const Recompute& recompute) {
       std::string kind = std::string(experts ? "moe_block" : "block") + (wide ? "_wide" : "") +
                          (recompute.any() ? "_r" : "");
@@ -151,8 +166,6 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
                                                     static_cast<int>(model.kinds.size()));
       if (fresh) {
         if (alike.size() > 1) kind += "_" + std::to_string(alike.size());
-        LayerShape own = shape;
-        if (wide) own.float8 = {};
         model.kinds.push_back(
             block_kind(spec, own, model, kind, name, block.units(), experts, recompute));
       }

@@ -225,7 +225,7 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
       if (used.unit == draft.model.tied_unit && std::exchange(tied, true)) continue;
       const UnitLayout& unit = draft.model.units[used.unit];
       // Without the states of others, it is left out of what a rank at least has.
-      if (unit.frozen || unit.balances) continue;
+      if (unit.frozen || !unit.has_gradient()) continue;
       (divides_experts(unit.split_axis) ? cost.expert_elements : cost.elements) +=
           static_cast<double>(unit.elements);
     }

@@ -102,6 +102,15 @@ Result<void> copy_from_state(const StateReader& state, const std::string& key,
   return {};
 }
 
+/// What is kept of a parameter in a buffer that holds a history of each element (Unit::history).
+bool keeps_history(const Unit& unit, BufferId buffer) {
+  return unit.history > 0 && buffer == unit.adam_m;
+}
+Parameter with_history(Parameter parameter, std::int64_t history) {
+  if (history > 0) parameter.shape.push_back(history);
+  return parameter;
+}
+
 /// What the state has under `key`; null if nothing, or if there is no state.
 const TensorInfo* find_tensor(const StateReader* state, const std::string& key) {
   if (state == nullptr) return nullptr;
@@ -268,6 +277,11 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
                pieces.push_back({p.parameter, global, count, p.offset + at - first});
              });
   }
+  if (keeps_history(unit, buffer)) {
+    for (ShardPiece& piece : pieces) {
+      for (std::int64_t* const of : {&piece.begin, &piece.count, &piece.at}) *of *= unit.history;
+    }
+  }
   return pieces;
 }
 
@@ -370,7 +384,8 @@ std::vector<SavedBuffer> saved_buffers(const Program& program) {
                          id, std::move(pieces), kept_type(buffer), slot == kSketch,
                          quantized
                              ? QuantizedState{unit.shard_elements, unit.state_block, slot == 1}
-                             : QuantizedState{}});
+                             : QuantizedState{},
+                         keeps_history(unit, id) ? unit.history : 0});
       }
     }
   }
@@ -428,8 +443,9 @@ Result<void> load_state(const Program& program, Rank rank, const RankMemory& mem
           const bool starts = slot == kOuter && key == parameter.name;
           const DType own = kept_type(role.buffer(kept[starts ? 0 : slot]));
           const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
-          written =
-              copy_from_state(*state, key, parameter, piece, rounds ? DType::F32 : own, type, to);
+          written = copy_from_state(
+              *state, key, with_history(parameter, keeps_history(unit, id) ? unit.history : 0),
+              piece, rounds ? DType::F32 : own, type, to);
         } else if (is_parameter) {
           written = write_initial(parameter, seed, piece, type, to);
         }
@@ -456,7 +472,7 @@ StateHead state_head(const Program& program, int step, std::int64_t samples) {
     for (const ShardPiece& piece : saved.pieces) {
       const Parameter& parameter = parameter_of(program, piece);
       TensorInfo& tensor = head.tensors[saved.prefix + parameter.name];
-      tensor = {saved.dtype, parameter.shape};
+      tensor = {saved.dtype, with_history(parameter, saved.history).shape};
       if (!saved.factors) continue;
       const std::int64_t cols = matrix_shape(parameter).cols;
       tensor.shape = {cols, piece.count / cols};

@@ -61,6 +61,7 @@ struct SavedBuffer {
   DType dtype = DType::F32;       // of its values in a TrainingState
   bool factors = false;           // whether pieces are right factors [cols, rank] of parameters
   QuantizedState quantized = {};  // as which the buffer holds them, if it has elements
+  std::int64_t history = 0;       // Unit::history, if it is that
 };
 /// Everything that is saved, rank by rank: of every tensor each element once, from the lowest rank
 /// that holds it.

@@ -13,7 +13,7 @@ bool agree(const Party& first, const Party& other) {
   const bool kinds =
       first.kind == other.kind || (first.kind == OpKind::Send && other.kind == OpKind::Recv);
   return kinds && first.dtype == other.dtype && first.bytes == other.bytes &&
-         first.root == other.root;
+         first.root == other.root && first.largest == other.largest;
 }
 
 std::string place(Rank rank, OpId op, OpKind kind) {
@@ -30,7 +30,7 @@ std::string text(const Party& party) {
 
 Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                          std::span<const std::int64_t> bytes, DType dtype, int size) {
-  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.root};
+  Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.largest, op.root};
   if (op.kind == OpKind::AllToAllRows) {
     party.bytes = op.row_bytes;
     party.target = args[1];

@@ -22,6 +22,7 @@ struct Party {
   std::int64_t bytes = 0;             // size of a message, or of a collective's unsharded buffer
   const std::byte* source = nullptr;  // what the member gives
   std::byte* target = nullptr;        // where it wants the result
+  bool largest = false;               // Op::largest
   int root = 0;                       // position of the member that sends a broadcast or message
   // Of an exchange of rows, whose `bytes` are those of one row:
   std::int64_t given = 0, room = 0;     // rows that fit into source and target

@@ -129,9 +129,14 @@ constexpr auto choices(Fp8Format) {
       {{"none", Fp8Format::None}, {"e4m3", Fp8Format::E4M3}, {"hybrid", Fp8Format::Hybrid}}};
 }
 constexpr auto choices(Fp8Scaling) {
-  return Choices<Fp8Scaling, 3>{{{"blockwise", Fp8Scaling::Blockwise},
+  return Choices<Fp8Scaling, 4>{{{"delayed", Fp8Scaling::Delayed},
+                                 {"blockwise", Fp8Scaling::Blockwise},
                                  {"mxfp8", Fp8Scaling::Mxfp8},
                                  {"tensorwise", Fp8Scaling::Tensorwise}}};
+}
+constexpr auto choices(Fp8AmaxAlgo) {
+  return Choices<Fp8AmaxAlgo, 2>{
+      {{"max", Fp8AmaxAlgo::Max}, {"most_recent", Fp8AmaxAlgo::MostRecent}}};
 }
 constexpr auto choices(Fp4Recipe) {
   return Choices<Fp4Recipe, 3>{

@@ -85,6 +85,9 @@ void describe(V& v, TrainingSpec& t) {
   v.field("fp8", t.fp8);
   v.field("fp8_recipe", t.fp8_recipe);
   v.field("fp8_block_size", t.fp8_block_size);
+  v.field("fp8_amax_history_len", t.fp8_amax_history_len);
+  v.field("fp8_amax_compute_algo", t.fp8_amax_compute_algo);
+  v.field("fp8_margin", t.fp8_margin);
   v.field("num_layers_at_start_in_bf16", t.num_layers_at_start_in_bf16);
   v.field("num_layers_at_end_in_bf16", t.num_layers_at_end_in_bf16);
   v.field("stochastic_rounding", t.stochastic_rounding);

@@ -41,10 +41,19 @@ enum class Fp8Format {
 };
 /// Which elements share a scale (Megatron-LM's --fp8-recipe).
 enum class Fp8Scaling {
+  Delayed,     // all of a tensor, by its largest magnitudes in earlier steps (NVIDIA Transformer
+               // Engine's DelayedScaling)
   Tensorwise,  // all of a tensor, as the ranks together hold it for a microbatch
   Blockwise,   // 128 of a row that is summed over; of weights, 128 x 128 (DeepSeek-AI 2024,
                // DeepSeek-V3, section 3.3.2; Transformer Engine's Float8BlockScaling)
   Mxfp8,       // 32 of a row that is summed over (OCP Microscaling Formats 1.0)
+};
+
+/// Which of a tensor's largest magnitudes in earlier steps gives its scale (Megatron-LM's
+/// --fp8-amax-compute-algo).
+enum class Fp8AmaxAlgo {
+  Max,         // the largest of those that are kept
+  MostRecent,  // that of the last step
 };
 
 struct TrainingSpec {
@@ -62,6 +71,10 @@ struct TrainingSpec {
   Fp8Format fp8 = Fp8Format::None;  // of the products of linear layers of blocks
   Fp8Scaling fp8_recipe = Fp8Scaling::Blockwise;
   int fp8_block_size = 0;  // elements of a row that share a scale; 0: as many as fp8_recipe says
+  int fp8_amax_history_len = 1024;  // with delayed: of so many steps; Transformer Engine's defaults
+  Fp8AmaxAlgo fp8_amax_compute_algo = Fp8AmaxAlgo::Max;
+  int fp8_margin =
+      0;  // with delayed: scales leave room for values that are 2^margin times as large
   int num_layers_at_start_in_bf16 = 0;  // with fp8, blocks that multiply in the parameters' type
   int num_layers_at_end_in_bf16 = 0;
   bool stochastic_rounding = false;  // the optimizer rounds bfloat16 parameters at random
@@ -91,9 +104,13 @@ struct TrainingSpec {
   double skip_grad_zscore = 0;  // SpikeLimits::grad_norm
 
   bool has_documents() const { return reset_attention_mask || eod_mask_loss; }
+  /// Whether a tensor in 8 bits has one scale.
+  bool scales_tensors() const {
+    return fp8_recipe == Fp8Scaling::Tensorwise || fp8_recipe == Fp8Scaling::Delayed;
+  }
   /// Elements of a row that share a scale; 0: all do.
   int fp8_block() const {
-    if (fp8_recipe == Fp8Scaling::Tensorwise) return 0;
+    if (scales_tensors()) return 0;
     return fp8_block_size > 0 ? fp8_block_size : fp8_recipe == Fp8Scaling::Blockwise ? 128 : 32;
   }
   DType param_dtype() const { return type_of(mixed_precision_param, dtype); }

@@ -76,6 +76,9 @@ class ConformanceCases {
 
   // conformance_float8.cpp
   /// A matrix in 8 bits, as it lies and transposed, in both formats.
+  void scaled_groups(std::int64_t groups, std::int64_t chunks, std::int64_t rows, std::int64_t n,
+                     std::int64_t k, std::int64_t block);
+  void delayed_scales(std::int64_t linears, std::int64_t length);
   void quantize(std::int64_t rows, std::int64_t cols, std::int64_t across, std::int64_t along);
   /// A product of such matrices, whose blocks have `a_across` and `b_across` rows.
   void scaled_gemm(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_across,

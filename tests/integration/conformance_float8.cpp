@@ -52,11 +52,14 @@ void ConformanceCases::quantize(std::int64_t rows, std::int64_t cols, std::int64
            .dims = {rows, cols, transposed, across, along, 3},
            .scalars = {double(mantissa)},
            .in = {x, {0.25, 2, 0.5}}});
-      add({.kind = K::Quantize,
-           .dims = {rows, cols, transposed, across, along},
-           .scalars = {double(mantissa)},
-           .in = {x, {}},
-           .absent_out = {true}});
+      for (const std::vector<bool>& absent :
+           {std::vector<bool>{true, false, true}, std::vector<bool>{false, false, true}}) {
+        add({.kind = K::Quantize,
+             .dims = {rows, cols, transposed, across, along},
+             .scalars = {double(mantissa)},
+             .in = {x, {}},
+             .absent_out = absent});
+      }
     }
   }
 }
@@ -83,6 +86,69 @@ void ConformanceCases::scaled_gemm(std::int64_t m, std::int64_t n, std::int64_t 
     c.accumulate = true;
     c.wide_out = "w";
     add(c);
+  }
+}
+
+void ConformanceCases::scaled_groups(std::int64_t groups, std::int64_t chunks, std::int64_t rows,
+                                     std::int64_t n, std::int64_t k, std::int64_t block) {
+  const std::int64_t all = groups * chunks * rows;
+  const double ranks = double(chunks);
+  for (const bool beside : {false, true}) {
+    ConformanceCase c{.kind = K::ScaledGemm,
+                      .dims = {all, n, k, 1, block, block, 0, groups},
+                      .scalars = {kE5M2, kE4M3, ranks, beside ? 1.0 : 0.0},
+                      .in = {codes(all * k, kE5M2),
+                             codes(groups * n * k, kE4M3),
+                             {},
+                             {},
+                             scales(all * (k / block)),
+                             scales(groups * (n / block) * (k / block))}};
+    add(c);
+    c.in[2] = wave(groups * n, 100.0);
+    add(c);
+  }
+  ConformanceCase gradient{.kind = K::ScaledGemm,
+                           .dims = {n, k, all, 1, 1, block, 1, groups},
+                           .scalars = {kE4M3, kE4M3, ranks, 0},
+                           .in = {codes(n * all, kE4M3),
+                                  codes(k * all, kE4M3),
+                                  {},
+                                  {},
+                                  scales(n * (all / block)),
+                                  scales(k * (all / block))}};
+  add(gradient);
+  gradient.accumulate = true;
+  gradient.initial = {wave(groups * n * k, 1000.0)};
+  gradient.wide_out = "w";
+  add(gradient);
+}
+
+void ConformanceCases::delayed_scales(std::int64_t linears, std::int64_t length) {
+  ConformanceCase c{.kind = K::Largest, .in = {{0.75}, {3}, {0.125}}, .wide_out = "w"};
+  add(c);
+  c.accumulate = true;
+  c.initial = {{1, 2, 0.125}};
+  add(c);
+  const std::int64_t n = 3 * linears;
+  Numbers now, history;
+  for (std::int64_t i = 0; i < n; ++i) {
+    now.push_back(i % 5 == 3 ? 0
+                             : std::ldexp(1.0 + double(i % 3) / 4, static_cast<int>(i % 7) - 3));
+    for (std::int64_t s = 0; s < length; ++s) {
+      history.push_back(i % 5 == 3 ? 0 : double((7 * i + 5 * s) % 11) / 2);
+    }
+  }
+  // A negative coefficient: nothing changes.
+  for (const Numbers& coefficient : {Numbers{}, Numbers{0.25}, Numbers{-1.0}}) {
+    for (const double recent : {0.0, 1.0}) {
+      add({.kind = K::DelayedScale,
+           .dims = {n, length},
+           .scalars = {recent == 0 ? 1.0 : -1.0, recent, double(kE4M3), double(kE5M2)},
+           .in = {now, coefficient},
+           .initial = {scales(n), history},
+           .wide_in = coefficient.empty() ? "w" : "ww",
+           .wide_out = " w"});
+    }
   }
 }
 

@@ -324,7 +324,9 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "expert_tensor_parallel_degree=2 model.capacity_factor=0 "
                              "model.router_bias_update_rate=0.01",
                              "dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true model.experts=4 "
-                             "expert_tensor_parallel_degree=2 model.capacity_factor=0"}) {
+                             "expert_tensor_parallel_degree=2 model.capacity_factor=0",
+                             "fp8-delayed dp_shard=2 tp=2", "fp8 latent lora.rank=3 tp=2",
+                             "fp8-experts dp_shard=2 ep=2"}) {
       INFO(keys);
       const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
       const Program program = lowered(s);

@@ -185,6 +185,12 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.latent(7, 3, 5, 2, 4);
   cases.latent(40, 4, 16, 8, 24);
   cases.latent(9, 2, 32, 16, 32);
+  cases.scaled_groups(1, 1, 4, 4, 4, 4);
+  cases.scaled_groups(3, 2, 8, 8, 12, 4);
+  cases.scaled_groups(2, 3, 32, 32, 64, 16);
+  cases.delayed_scales(1, 1);
+  cases.delayed_scales(5, 3);
+  cases.delayed_scales(2, 300);
   cases.quantize(1, 1, 1, 1);
   cases.quantize(7, 10, 1, 4);
   cases.quantize(40, 36, 4, 4);

@@ -150,8 +150,10 @@ class RandomLayouts {
       return keys_.find(key) != std::string::npos;
     });
     if (refused || narrow_() % 2 != 0) return;
-    constexpr std::array<const char*, 4> kWords = {"fp8", "fp8-columns", "fp8-tensors",
-                                                   "fp8 training.num_layers_at_end_in_bf16=1"};
+    constexpr std::array<const char*, 6> kWords = {
+        "fp8",         "fp8-columns",
+        "fp8-tensors", "fp8 training.num_layers_at_end_in_bf16=1",
+        "fp8-delayed", "fp8-delayed training.fp8_amax_compute_algo=most_recent"};
     keys_ += std::string(" ") + kWords[narrow_() % kWords.size()];
   }
   static constexpr std::array<std::string_view, 4> kWide = {"experts", "latent", "lora", "frozen"};

@@ -99,6 +99,9 @@ constexpr std::array kLayouts = std::to_array<Layout>({
     {kGpt2, "batch=2 tp=2 training.attention_dropout=0.3"},
     {kGpt2, "batch=2 tp=2 dp_shard=2 training.fp8=hybrid training.fp8_block_size=2"},
     {kGpt2,
+     "batch=2 tp=2 dp_shard=2 training.fp8=hybrid training.fp8_recipe=delayed "
+     "training.fp8_amax_history_len=2"},
+    {kGpt2,
      "batch=2 cp=4 context_parallel_method=ring context_parallel_ulysses_degree=2 "
      "training.attention_dropout=0.3"},
     {kResnet, "batch=4 dp_replicate=2 sync_batch_norm=true"},

@@ -97,7 +97,37 @@ def rms_norm(x, weight, eps):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
 
 
-def float8(x, mantissa, across, along):
+def delayed_scale(history, largest, margin):
+    """The inverse of Transformer Engine's new_scaling_factor (its documentation, DelayedScaling):
+    FP8_MAX / amax / 2^margin, where amax is of the history; of powers of two the next one."""
+    return 2.0 ** (math.ceil(math.log2(max(history) / largest)) + margin)
+
+
+class DelayedScales:
+    """Transformer Engine's recipe DelayedScaling for the factors x, w and dy of every linear layer:
+    each tensor has an amax history of N steps and a scale, which a step uses as the step before has
+    left it, and begins with the scale 1."""
+
+    def __init__(self, job):
+        self.job, self.scales, self.histories, self.now = job, {}, {}, {}
+
+    def of(self, name, factor, x):
+        key = name, factor
+        self.now[key] = max(self.now.get(key, 0.0), x.abs().max().item())
+        return self.scales.get(key, 1.0)
+
+    def step(self):
+        for key, amax in self.now.items():
+            history = ([amax] + self.histories.get(key, []))[: self.job["fp8_amax_history_len"]]
+            self.histories[key] = history
+            kept = history[:1] if self.job["fp8_most_recent"] else history
+            bits = self.job["fp8_gradient"] if key[1] == "dy" else 3
+            if max(kept) > 0:
+                self.scales[key] = delayed_scale(kept, 448.0 if bits == 3 else 57344.0, self.job["fp8_margin"])
+        self.now = {}
+
+
+def float8(x, mantissa, across, along, known=None):
     """x [rows, cols] rounded to a format of 8 bits (OCP 8-bit Floating Point Specification), where
     blocks of `across` x `along` share a scale, the least power of two that brings them in range."""
     largest, least = (448.0, -6) if mantissa == 3 else (57344.0, -14)
@@ -107,6 +137,8 @@ def float8(x, mantissa, across, along):
     blocks = x.reshape(rows // across, across, cols // along, along)
     amax = blocks.abs().amax((1, 3), keepdim=True)
     scale = torch.where(amax > 0, torch.exp2(torch.ceil(torch.log2(amax / largest))), torch.ones_like(amax))
+    if known is not None:
+        scale = torch.full_like(amax, known)
     scaled = blocks / scale
     exponent = torch.frexp(scaled)[1] - 1  # of 1.m
     step = torch.exp2((exponent.clamp(min=least) - mantissa).to(x.dtype))
@@ -131,26 +163,29 @@ class Float8Linear(torch.autograd.Function):
     """x wT whose three products have factors of 8 bits, with scales along what each sums over."""
 
     @staticmethod
-    def forward(ctx, x, w, job):
+    def forward(ctx, x, w, job, name):
         ctx.save_for_backward(x, w)
-        ctx.job = job
+        ctx.job, ctx.name = job, name
         block, square = job["fp8_block"], job["fp8_block"] if job["fp8_square"] else 1
-        return float8(x, 3, 1, block) @ float8(w, 3, square, block).T
+        known = [job["delayed"].of(name, *factor) for factor in (("x", x), ("w", w))] if job["delayed"] else [None, None]
+        ctx.known = known
+        return float8(x, 3, 1, block, known[0]) @ float8(w, 3, square, block, known[1]).T
 
     @staticmethod
     def backward(ctx, dy):
         x, w = ctx.saved_tensors
         bits, block = ctx.job["fp8_gradient"], ctx.job["fp8_block"]
         square = block if ctx.job["fp8_square"] else 1
-        dx = float8(dy, bits, 1, block) @ float8(w.T, 3, square, block).T
-        dw = float8(dy.T, bits, 1, block) @ float8(x.T, 3, 1, block).T
-        return dx, dw, None
+        known = ctx.known + [ctx.job["delayed"].of(ctx.name, "dy", dy) if ctx.job["delayed"] else None]
+        dx = float8(dy, bits, 1, block, known[2]) @ float8(w.T, 3, square, block, known[1]).T
+        dw = float8(dy.T, bits, 1, block, known[2]) @ float8(x.T, 3, 1, block, known[0]).T
+        return dx, dw, None, None
 
 
 def linear(p, name, x, job, bias=None):
     """A linear layer, with its low-rank adapter if it has one (Hu et al. 2021, equation 3)."""
     if job["fp8"]:
-        parts = [Float8Linear.apply(part.flatten(0, 1), p[name], job) for part in x.split(job["microbatch"])]
+        parts = [Float8Linear.apply(part.flatten(0, 1), p[name], job, name) for part in x.split(job["microbatch"])]
         y = torch.cat(parts).view(*x.shape[:2], -1)
         return y + p[bias] if bias else y
     y = F.linear(x, p[name], p[bias] if bias else None)
@@ -413,11 +448,12 @@ class Replica:
         self.number = number
         self.parameters = parameters = {
             name: torch.nn.Parameter(value.clone(), requires_grad=name not in job["frozen"]
-                                     and not name.endswith(".router_bias"))
+                                     and not name.endswith((".router_bias", ".fp8_scale")))
             for name, value in weights.items()}
         kinds = {"AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "Muon": torch.optim.AdamW,
                  "Adafactor": torch.optim.AdamW}
         self.trained = [value for value in parameters.values() if value.requires_grad]
+        self.job["delayed"] = DelayedScales(job) if job["fp8_delayed"] else None
         self.muon = Muon({name: value for name, value in parameters.items()
                           if job["optimizer"] == "Muon" and value.requires_grad
                           and name.startswith("blocks.")
@@ -467,6 +503,8 @@ class Replica:
         self.optimizer.step()
         self.adafactor.step(learning_rate(job, step))
         self.muon.step(learning_rate(job, step) * job["muon_lr_factor"])
+        if job["delayed"]:
+            job["delayed"].step()
         if job["router_bias_update_rate"] > 0:  # Wang et al. 2024, algorithm 1
             for b, load in job["loads"].items():
                 bias = self.parameters[b + "router_bias"]

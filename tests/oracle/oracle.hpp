@@ -49,6 +49,7 @@ inline TrainingState random_weights(const Program& program) {
   std::mt19937 random(17);
   const DType dtype = sum_type(program.dtype);  // that of a master copy beside bfloat16
   for (const Parameter& parameter : program.parameters) {
+    if (parameter.name.ends_with(kFactorScales)) continue;  // powers of two, which begin as 1
     const bool norm_weight = parameter.init == InitKind::Ones;
     std::normal_distribution<double> values(norm_weight ? 1.0 : 0.0, 0.1);
     Tensor tensor{dtype, parameter.shape, {}};

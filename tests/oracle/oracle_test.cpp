@@ -133,6 +133,10 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"fp8_block", s.training.fp8_block()},
       {"fp8_gradient", s.training.fp8 == Fp8Format::Hybrid ? 2 : 3},
       {"fp8_square", s.training.fp8_recipe == Fp8Scaling::Blockwise},
+      {"fp8_delayed", s.training.fp8_recipe == Fp8Scaling::Delayed},
+      {"fp8_amax_history_len", s.training.fp8_amax_history_len},
+      {"fp8_most_recent", s.training.fp8_amax_compute_algo == Fp8AmaxAlgo::MostRecent},
+      {"fp8_margin", s.training.fp8_margin},
       {"qk_norm", s.model.qk_norm},
       {"max_norm", s.training.max_norm},
       {"warmup_steps", s.lr_scheduler.warmup_steps},
@@ -455,6 +459,21 @@ TEST_CASE("products in 8 bits equal those of a model that rounds by the formats'
         s.training.fp8_block_size = !blocks ? 0 : recipe == Fp8Scaling::Mxfp8 ? 2 : 4;
         compare(s, 1e-9);
       }
+    }
+  }
+}
+
+TEST_CASE("scales that follow from earlier steps equal those of Transformer Engine's rule",
+          "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    for (const Fp8AmaxAlgo algo : {Fp8AmaxAlgo::Max, Fp8AmaxAlgo::MostRecent}) {
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      s.training.fp8 = algo == Fp8AmaxAlgo::Max ? Fp8Format::Hybrid : Fp8Format::E4M3;
+      s.training.fp8_recipe = Fp8Scaling::Delayed;
+      s.training.fp8_amax_history_len = 3;
+      s.training.fp8_amax_compute_algo = algo;
+      s.training.fp8_margin = algo == Fp8AmaxAlgo::Max ? 0 : 2;
+      compare(s, 1e-9);
     }
   }
 }

@@ -105,6 +105,8 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::RouteBackward) = run_route_backward<T>;
   at(KernelKind::RouteLoad) = run_route_load<T>;
   at(KernelKind::RouterBias) = run_router_bias<T>;
+  at(KernelKind::DelayedScale) = run_delayed_scale<T>;
+  at(KernelKind::Largest) = run_largest<T>;
   at(KernelKind::RouteBalance) = run_route_balance<T>;
   at(KernelKind::CombineForward) = run_combine_forward<T>;
   at(KernelKind::CombineBackward) = run_combine_backward<T>;

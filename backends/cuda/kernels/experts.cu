@@ -306,11 +306,6 @@ __global__ void route_balance(int64_t tokens, int64_t experts, bool sigmoids, do
       [&](int64_t e, A d) { y.set(t * experts + e, dlogits.get<A>(t * experts + e) + d); });
 }
 
-template <class F>
-void for_sum_type(const KernelCall& call, const F& f) {
-  call.kernel->dtype == DType::F64 ? f(double{}) : f(float{});
-}
-
 void run_route_forward(const KernelCall& call, Queue& queue) {
   const auto& d = call.kernel->dims;
   auto* const chosen = reinterpret_cast<std::int32_t*>(call.scratch);

@@ -65,11 +65,14 @@ struct Summands {
 };
 
 template <class T, class A>
-__global__ void add_ranks(Summands s, int64_t n) {
+__global__ void add_ranks(Summands s, int64_t n, bool largest) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   A sum = value(reinterpret_cast<const T*>(s.from[0])[i]);
-  for (int r = 1; r < s.sources; ++r) sum += value(reinterpret_cast<const T*>(s.from[r])[i]);
+  for (int r = 1; r < s.sources; ++r) {
+    const A more = value(reinterpret_cast<const T*>(s.from[r])[i]);
+    sum = !largest ? sum + more : more > sum ? more : sum;
+  }
   for (int r = 0; r < s.targets; ++r) put(reinterpret_cast<T*>(s.to[r])[i], sum);
 }
 
@@ -111,14 +114,14 @@ void run_clip(const KernelCall& call, Queue& queue) {
 }  // namespace
 
 void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte* const> sources,
-                  std::span<std::byte* const> targets, Queue& queue) {
+                  std::span<std::byte* const> targets, bool largest, Queue& queue) {
   Summands s{};
   s.sources = static_cast<int>(sources.size());
   s.targets = static_cast<int>(targets.size());
   for (std::size_t i = 0; i < sources.size(); ++i) s.from[i] = sources[i];
   for (std::size_t i = 0; i < targets.size(); ++i) s.to[i] = targets[i];
   const auto run = [&](auto* kernel) {
-    queue.launch({blocks_of(elements, kThreads)}, {kThreads}, 0, kernel, s, elements);
+    queue.launch({blocks_of(elements, kThreads)}, {kThreads}, 0, kernel, s, elements, largest);
   };
   switch (dtype) {
     case DType::F64:

@@ -57,7 +57,7 @@ void add_compression(Registry& rows);
 /// Driver::add_in_order() for at most kMaxSummands sources.
 inline constexpr std::size_t kMaxSummands = 64;
 void add_in_order(DType dtype, std::int64_t elements, std::span<const std::byte* const> sources,
-                  std::span<std::byte* const> targets, Queue& queue);
+                  std::span<std::byte* const> targets, bool largest, Queue& queue);
 
 /// Driver::exchange_rows().
 void exchange_rows(const RowExchange& exchange, Queue& queue);
@@ -85,6 +85,12 @@ inline Ref output_ref(const KernelCall& call, int i) {
 /// The Ref that begins `elements` elements further on.
 inline Ref behind(Ref ref, int64_t elements) {
   return {ref.at + elements * size_of(ref.type), ref.type};
+}
+
+/// Calls f with a value of the type in which the call's kernel adds up.
+template <class F>
+void for_sum_type(const KernelCall& call, const F& f) {
+  call.kernel->dtype == DType::F64 ? f(double{}) : f(float{});
 }
 
 /// Calls f(T{}), where T is the element type of the kernel.

@@ -210,7 +210,7 @@ class GpuDriver final : public Driver {
   }
   Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                             std::span<const std::byte* const> sources,
-                            std::span<std::byte* const> targets) override {
+                            std::span<std::byte* const> targets, bool largest) override {
     use();
     if (sources.size() > gpu::kMaxSummands) {
       return Error{ErrorKind::Unsupported,
@@ -219,7 +219,7 @@ class GpuDriver final : public Driver {
                    std::nullopt};
     }
     gpu::Queue queue(stream, nullptr, nullptr);
-    gpu::add_in_order(dtype, elements, sources, targets, queue);
+    gpu::add_in_order(dtype, elements, sources, targets, largest, queue);
     return queue.status();
   }
   Result<void> exchange_rows(StreamHandle stream, const RowExchange& exchange) override {

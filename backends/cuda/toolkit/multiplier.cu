@@ -2,6 +2,7 @@
 #include <compare>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -28,7 +29,8 @@ bool load(SharedLibrary& library, CublasLt& calls) {
          library.get(calls.preference_create, "cublasLtMatmulPreferenceCreate") &&
          library.get(calls.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
          library.get(calls.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
-         library.get(calls.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+         library.get(calls.heuristic, "cublasLtMatmulAlgoGetHeuristic") &&
+         library.get(calls.version, "cublasLtGetVersion");
 }
 
 cudaDataType_t type_of(DType dtype) {
@@ -49,25 +51,99 @@ cudaDataType_t type_of_codes(int mantissa) {
   return mantissa == kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
 }
 
-/// The codes of a ScaledGemm's two factors; bits of mantissa that are 0 stand for other types.
-struct Codes {
-  int a = 0, b = 0;
-  explicit operator bool() const { return a != 0; }
-  auto operator<=>(const Codes&) const = default;
+/// What a library of this version can do on a GPU of this compute capability with scales of blocks
+/// (cuBLAS documentation, cublasLtMatmulMatrixScale_t and the layouts of scaling factors).
+struct BlockScales {
+  bool of_128 = false;  // float32, of 1 x 128 or 128 x 128: compute capability 9.0, from 12.9 on
+  bool of_32 = false;   // powers of two of 1 x 32: 10.0 and later, from 12.8 on
 };
-Codes codes_of(const Kernel& kernel) {
-  if (kernel.kind != KernelKind::ScaledGemm) return {};
-  return {static_cast<int>(kernel.scalars[0]), static_cast<int>(kernel.scalars[1])};
+BlockScales block_scales_of(std::size_t version) {
+  int device = 0, major = 0;
+  const bool known =
+      cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
+  if (!known) {
+    static_cast<void>(cudaGetLastError());  // no GPU is there, as in tests
+    return {};
+  }
+  return {version >= 120900 && major == 9, version >= 120800 && major >= 10};
 }
 
-/// Whether cuBLASLt is asked for a product of codes: one float32 scale of each factor, and sizes
-/// that are multiples of 16, as its documentation requires. Scales of blocks lie otherwise there
-/// than here.
-bool takes_codes(const Kernel& kernel) {
+// cublasLtMatmulMatrixScale_t by value, because headers older than the library lack some.
+constexpr std::int32_t kOneScale = 0, kScalesOf32 = 2, kScalesOf128 = 4, kScalesOf128x128 = 5;
+
+/// The codes of a ScaledGemm's two factors, and how the library reads their scales. Bits of
+/// mantissa that are 0 stand for other types.
+struct Codes {
+  int a = 0, b = 0;
+  std::int32_t a_mode = kOneScale, b_mode = kOneScale;
+  explicit operator bool() const { return a != 0; }
+  bool in_blocks() const { return a_mode != kOneScale; }
+  auto operator<=>(const Codes&) const = default;
+};
+
+/// How cuBLASLt is asked for a product of codes; nullopt if it is not: it needs float32 scales
+/// here, and sizes that are multiples of 16, as its documentation requires; of blocks those that it
+/// has, of which not both factors may be squares.
+std::optional<Codes> codes_of(const Kernel& kernel, const BlockScales& can) {
   const auto& d = kernel.dims;
-  const bool whole = d[3] >= d[0] && d[4] >= d[1] && d[5] >= d[2];
+  Codes codes{static_cast<int>(kernel.scalars[0]), static_cast<int>(kernel.scalars[1])};
   const bool aligned = d[0] % 16 == 0 && d[1] % 16 == 0 && d[2] % 16 == 0;
-  return whole && aligned && kernel.in[4].dtype == DType::F32 && kernel.in[5].dtype == DType::F32;
+  const bool single = kernel.in[4].dtype == DType::F32 && kernel.in[5].dtype == DType::F32;
+  if (!aligned || !single || d[7] != 0) return std::nullopt;
+  if (d[3] >= d[0] && d[4] >= d[1] && d[5] >= d[2]) return codes;
+  const auto mode = [&](std::int64_t across) {
+    if (can.of_32 && d[5] == 32 && across == 1) return kScalesOf32;
+    if (can.of_128 && d[5] == 128 && d[2] % 128 == 0) {
+      if (across == 1) return kScalesOf128;
+      if (across == 128) return kScalesOf128x128;
+    }
+    return kOneScale;
+  };
+  codes.a_mode = mode(d[3]);
+  codes.b_mode = mode(d[4]);
+  const bool squares = codes.a_mode == kScalesOf128x128 && codes.b_mode == kScalesOf128x128;
+  if (codes.a_mode == kOneScale || codes.b_mode == kOneScale || squares) return std::nullopt;
+  return codes;
+}
+
+// CUBLASLT_MATMUL_DESC_A_SCALE_MODE and B_SCALE_MODE, likewise.
+constexpr auto kScaleModeOfA = static_cast<cublasLtMatmulDescAttributes_t>(31),
+               kScaleModeOfB = static_cast<cublasLtMatmulDescAttributes_t>(32);
+
+constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+/// The scales of a factor as the library wants them: those of 128 line by line for each block of
+/// columns, lines rounded up to 4; those of squares as here, but rows of them rounded up to 4;
+/// those of 32 as exponents, in tiles of 128 lines by 4 blocks.
+struct LaidScales {
+  const float* from;
+  std::byte* to;
+  std::int64_t lines, parts;  // of scales
+  std::int32_t mode;
+  std::int64_t bytes() const {
+    if (mode == kScalesOf32) return rounded_up(lines, 128) * rounded_up(parts, 4);
+    return 4 * (mode == kScalesOf128 ? rounded_up(lines, 4) * parts : lines * rounded_up(parts, 4));
+  }
+};
+
+__global__ void lay_scales(LaidScales s) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= s.lines * s.parts) return;
+  const std::int64_t line = i / s.parts, part = i % s.parts;
+  if (s.mode == kScalesOf32) {
+    const std::int64_t tile = line / 128 * ((s.parts + 3) / 4) + part / 4;
+    const std::int64_t at = line % 32 * 16 + line % 128 / 32 * 4 + part % 4;
+    const auto exponent = static_cast<unsigned char>(__float_as_uint(s.from[i]) >> 23);
+    reinterpret_cast<unsigned char*>(s.to)[tile * 512 + at] = exponent;
+    return;
+  }
+  const std::int64_t padded_lines = (s.lines + 3) / 4 * 4, padded_parts = (s.parts + 3) / 4 * 4;
+  reinterpret_cast<float*>(
+      s.to)[s.mode == kScalesOf128 ? part * padded_lines + line : line * padded_parts + part] =
+      s.from[i];
 }
 
 cublasComputeType_t compute_type(DType in, bool tf32) {
@@ -127,8 +203,12 @@ struct Multiplier::State {
   cublasStatus_t created;
   std::mutex mutex;
   std::map<Key, Plan> plans;
+  BlockScales blocks;
 
-  explicit State(const CublasLt& from) : calls(from), created(calls.create(&handle)) {}
+  explicit State(const CublasLt& from)
+      : calls(from),
+        created(calls.create(&handle)),
+        blocks(block_scales_of(calls.version == nullptr ? 0 : calls.version())) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -193,6 +273,10 @@ struct Multiplier::State {
       calls.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &batch.bias,
                      sizeof batch.bias);
     }
+    if (key.codes.in_blocks()) {  // cuBLASLt's A is our b
+      calls.desc_set(plan.desc, kScaleModeOfA, &key.codes.b_mode, sizeof key.codes.b_mode);
+      calls.desc_set(plan.desc, kScaleModeOfB, &key.codes.a_mode, sizeof key.codes.a_mode);
+    }
     set_pointers(plan, at);  // the choice also depends on their alignment
     cublasLtMatmulPreference_t preference = nullptr;
     calls.preference_create(&preference);
@@ -242,9 +326,12 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   };
   const DType out = dtype_of(kernel.out, 0);
   const bool bias = call.in[2] != nullptr, resid = call.in[3] != nullptr;
-  const Codes codes = codes_of(kernel);
-  if (codes ? !takes_codes(kernel)
-            : kernel.in[0].dtype != kernel.dtype || kernel.in[1].dtype != kernel.dtype) {
+  Codes codes;
+  if (kernel.kind == KernelKind::ScaledGemm) {
+    const auto taken = codes_of(kernel, state.blocks);
+    if (!taken) return false;
+    codes = *taken;
+  } else if (kernel.in[0].dtype != kernel.dtype || kernel.in[1].dtype != kernel.dtype) {
     return false;
   }
   if (bias && dtype_of(kernel.in, 2) != out) return false;
@@ -259,6 +346,18 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
                codes ? call.in[5] : nullptr,
                codes ? call.in[4] : nullptr,
                result};
+  const auto of_factor = [&](std::size_t i, std::int32_t mode, std::byte* to) {
+    const auto& d = kernel.dims;
+    return LaidScales{reinterpret_cast<const float*>(call.in[4 + i]), to,
+                      (d[i] + d[3 + i] - 1) / d[3 + i], (d[2] + d[5] - 1) / d[5], mode};
+  };
+  std::array<LaidScales, 2> laid{};
+  if (codes.in_blocks()) {
+    laid[0] = of_factor(0, codes.a_mode, call.scratch);
+    laid[1] = of_factor(1, codes.b_mode, call.scratch + rounded_up(laid[0].bytes(), 256));
+    at.a_scale = laid[1].to;
+    at.b_scale = laid[0].to;
+  }
   const cublasLtEpilogue_t epilogue = epilogue_of(bias, next);
   if (next != nullptr) {
     // The library does not say how exact its GELU is, so it is not used in float32, in which
@@ -288,6 +387,13 @@ Result<bool> Multiplier::multiply(const KernelCall& call, const KernelCall* next
   Plan& plan = known->second;
   if (!plan.has_algorithm) return false;
   state.set_pointers(plan, at);
+  for (const LaidScales& scales : laid) {
+    if (scales.to == nullptr) continue;
+    constexpr unsigned kThreads = 256;
+    const auto blocks =
+        static_cast<unsigned>((scales.lines * scales.parts + kThreads - 1) / kThreads);
+    lay_scales<<<blocks, kThreads, 0, reinterpret_cast<cudaStream_t>(stream)>>>(scales);
+  }
   const double one = 1, added = kernel.accumulate || resid ? 1 : 0;
   const auto one_single = static_cast<float>(one), added_single = static_cast<float>(added);
   const bool f64 = kernel.dtype == DType::F64;

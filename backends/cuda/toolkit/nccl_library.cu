@@ -122,9 +122,9 @@ class NcclLibrary final : public Nccl {
   Result<void> group_start() override { return check(calls_.group_start(), "ncclGroupStart"); }
   Result<void> group_end() override { return check(calls_.group_end(), "ncclGroupEnd"); }
   Result<void> all_reduce(CommHandle comm, StreamHandle stream, std::byte* buffer,
-                          std::int64_t elements, DType dtype) override {
-    return check(calls_.all_reduce(buffer, buffer, count(elements), type_of(dtype), ncclSum,
-                                   of(comm), of(stream)),
+                          std::int64_t elements, DType dtype, bool largest) override {
+    return check(calls_.all_reduce(buffer, buffer, count(elements), type_of(dtype),
+                                   largest ? ncclMax : ncclSum, of(comm), of(stream)),
                  "ncclAllReduce");
   }
   Result<void> all_gather(CommHandle comm, StreamHandle stream, const std::byte* from,

@@ -12,6 +12,8 @@ void scaled_gemm(Operands& k);
 void to_codes(Operands& k);
 void from_codes(Operands& k);
 void orthonormalize(Operands& k);
+void largest(Operands& k);
+void delayed_scale(Operands& k);
 void column_sum(Operands& k);
 // attention.cpp
 void attention_forward(Operands& k);

@@ -101,6 +101,10 @@ Definition definition_of(KernelKind kind) {
       return adam;
     case KernelKind::RouterBias:
       return router_bias;
+    case KernelKind::DelayedScale:
+      return delayed_scale;
+    case KernelKind::Largest:
+      return largest;
     case KernelKind::Momentum:
       return momentum;
     case KernelKind::Normalize:

@@ -34,6 +34,7 @@ class Operands {
   /// The factor of an optional input of one element: 1 if it is absent.
   double factor(std::size_t i) { return has_in(i) ? in(i)(0) : 1.0; }
 
+  bool accumulates() const { return kernel_.accumulate; }
   bool has_in(std::size_t i) const { return i < in_.size() && in_[i].address != nullptr; }
   bool has_out(std::size_t i) const { return i < out_.size() && out_[i].address != nullptr; }
   /// All elements of a present operand as `rows` rows of equal length. Integers are converted to

@@ -22,6 +22,7 @@ enum class KernelKind : std::uint8_t {
   ToCodes,
   FromCodes,
   Orthonormalize,
+  Largest,
   ColumnSum,
   AttentionForward,
   AttentionBackward,
@@ -60,6 +61,7 @@ enum class KernelKind : std::uint8_t {
   Adam,
   AdamW8bit,
   RouterBias,
+  DelayedScale,
   Momentum,
   Normalize,
   Muon,
@@ -150,7 +152,8 @@ DType usual_dtype(OperandType type, DType own);
 /// What a kernel does to an output.
 enum class Effect : std::uint8_t {
   Write,       // overwrites it
-  Accumulate,  // overwrites it, or adds to it if Kernel::accumulate is set
+  Accumulate,  // overwrites it, or adds to it if Kernel::accumulate is set (of `largest`, keeps the
+               // larger)
   Update,      // computes the new values from the old ones, or keeps a part of these
 };
 

@@ -1,4 +1,5 @@
 // Updates of weights, and the norm of the gradient that clips them.
+#include "core/base/float8.hpp"
 #include "core/base/quantized_state.hpp"
 #include "core/ir/kernels/rows.hpp"
 
@@ -10,6 +11,14 @@ std::string_view no_blocks(const Kernel& kernel) { return kernel.dims[1] < 1 ? "
 std::string_view wrong_block(const Kernel& kernel) {
   const bool fits = kernel.dims[1] >= 1 && kernel.dims[1] <= kMostOfBlock;
   return fits ? "" : "a block has 1 to 2147483648 elements";
+}
+
+std::string_view bad_history(const Kernel& kernel) {
+  if (kernel.dims[1] < 1) return "has a history without steps";
+  for (const double mantissa : {kernel.scalars[2], kernel.scalars[3]}) {
+    if (mantissa != kE4M3 && mantissa != kE5M2) return "has a mantissa of neither 3 nor 2 bits";
+  }
+  return "";
 }
 
 }  // namespace
@@ -86,6 +95,23 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"b", "n", Own, Update}, {"load", "n", Mixed, Update}},
        .flops = "4 n",
        .efficiency_as = "adamw"},
+      // Scales that follow from earlier steps (delayed scaling, NVIDIA Transformer Engine's
+      // DelayedScaling). `grad` has the largest magnitudes of this step of n tensors, three for
+      // each
+      // linear layer: x, w, dy. They come first in `history` [n, length], whose last column leaves.
+      // The scale of a tensor becomes 2^margin × the least power of two by which the largest
+      // magnitude in its history, or the newest if recent is 1, is in the range of its format:
+      // `forward` bits of mantissa of x and w, `gradient` of dy. It stays where that magnitude is 0
+      // or not finite. If coef is negative, nothing changes; otherwise it means nothing here.
+      {.kind = K::DelayedScale,
+       .name = "delayed_scale",
+       .dims = words("n length"),
+       .scalars = words("margin recent forward gradient"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"scale", "n", Own, Update}, {"history", "n length", Mixed, Update}},
+       .flops = "n length",
+       .efficiency_as = "adamw",
+       .fault = bad_history},
       // Of Muon (Jordan et al. 2024): m = momentum m + g, with g = grad × coef, and the direction d
       // =
       // g + momentum m if nesterov is 1, m if it is 0. If coef is negative, m stays and d = 0.

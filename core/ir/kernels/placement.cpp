@@ -9,7 +9,7 @@ namespace lockstep {
 std::string_view to_string(Along along) {
   if (along >= Along::Attended) return "rows that have met the keys of some ranks";
   if (along >= Along::Passed) return "rows that another rank has passed on";
-  constexpr IndexArray<Along, std::string_view, 22> kNames = {
+  constexpr IndexArray<Along, std::string_view, 23> kNames = {
       "not written",
       "zeros",
       "the same",
@@ -31,6 +31,7 @@ std::string_view to_string(Along along) {
       "each rank's own",
       "counts of rows for its experts",
       "the terms of all ranks for its shard",
+      "a term of a maximum",
       "each replica's own"};
   return kNames[along];
 }

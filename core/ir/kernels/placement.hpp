@@ -36,8 +36,9 @@ enum class Along : std::uint16_t {
   Partial,        // a term of a sum that has not been taken
   Own,            // statistics or indices of its own rows, which are no part of a whole
   OwnExperts,     // how many rows of its own each of the other ranks has sent to its experts
-  Terms,    // each the terms of all ranks for its shard of a flat unit, which are not added up
-  Replica,  // what a replica that trains apart has made of its own, as if it were alone
+  Terms,          // each the terms of all ranks for its shard of a flat unit, not added up
+  Largest,        // a term of a maximum that has not been taken
+  Replica,        // what a replica that trains apart has made of its own, as if it were alone
   // Values from here on have a count in their lower bits: passed() and attended() make them.
   Passed = 0x4000,    // the tokens of the rank that comes so many places before it
   Attended = 0x8000,  // its own tokens, which have met the keys of so many ranks
@@ -118,6 +119,8 @@ Along product(Along x, Along w);
 Along weight_gradient(Along dy, Along x);
 /// The placement of a sum over rows. Ranks with rows of their own have terms of the sum over all.
 Along sum_over_rows(Along x);
+/// The placement of the largest value of all that ranks hold.
+constexpr Along maximum(Along x) { return x == Along::Same ? x : Along::Largest; }
 /// Whether a vector with one element per column, such as a bias, is absent or fits the matrix.
 constexpr bool fits_columns(Along vector, Along matrix) {
   return vector == Along::Nothing ||
@@ -129,6 +132,12 @@ constexpr bool fits(Along optional, Along other) {
 }
 /// Whether a function that is not linear may read it, since its elements are not terms of a sum.
 constexpr bool has_values(Along a) { return a == Along::Same || is_rows(a) || a == Along::Split; }
+/// All rows in places, gathered by ranks that divide each expert, or parts of their columns.
+constexpr bool is_divided(Along a) { return a == Along::AllPlaces || a == Along::SplitPlaces; }
+/// Sets the results of products of rows in places with the experts' weights, and of the gradients
+/// of these. Return false if ranks cannot compute them.
+bool expert_product(const Kernel& kernel, AxisOperands& operands, Along a, Along b, Along bias);
+bool expert_gradient(const Kernel& kernel, AxisOperands& operands, Along dy, Along x);
 /// Gives the outputs that are present their placements, in order. Returns false if one of them is
 /// Nothing, or if an accumulating kernel would add to what is placed otherwise.
 bool results(const Kernel& kernel, AxisOperands& operands, std::span<const Along> made);

@@ -14,11 +14,23 @@ bool gemm(const Kernel& k, AxisOperands& o) {
 }
 
 /// Codes lie as the values do, and so do scales, unless they are given: then they are of what all
-/// ranks hold of a tensor. Terms of a sum are rounded otherwise than their sum.
+/// ranks hold of a tensor, or the same everywhere. Terms of a sum are rounded otherwise than their
+/// sum. The largest value of a part is a term of the maximum over the whole.
 bool quantize(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0], whole = x == Along::Split || x == Along::Tokens ? Along::Same : x;
-  const Along scales = o.in[1] == Along::Nothing ? x : whole;
-  return has_values(x) && fits(o.in[1], whole) && results(k, o, {{x, scales}});
+  const Along scales = o.in[1] == Along::Nothing ? x : o.in[1];
+  const bool fit = fits(o.in[1], whole) || o.in[1] == Along::Same;
+  const bool rows = has_values(x) || is_places(x) || is_experts(x) || is_divided(x);
+  return rows && fit && results(k, o, {{x, scales, maximum(x)}});
+}
+/// A maximum is that of terms of which each rank has its own, or all ranks the same.
+bool largest(const Kernel& k, AxisOperands& o) {
+  Along all = Along::Same;
+  for (const Along x : {o.in[0], o.in[1], o.in[2]}) {
+    if (x != Along::Same && x != Along::Largest) return false;
+    if (x == Along::Largest) all = x;
+  }
+  return results(k, o, {{all}});
 }
 /// Of a sum that has not been taken, each rank's term is rounded; what has rows is not sent so.
 bool to_codes(const Kernel& k, AxisOperands& o) {
@@ -43,6 +55,11 @@ bool scaled_gemm(const Kernel& k, AxisOperands& o) {
     return scales == codes || scales == Along::Same;
   };
   if (!fit(a_scales, a) || !fit(b_scales, b)) return false;
+  if (k.dims[7] > 0) {
+    if (resid != Along::Nothing) return false;
+    return k.dims[6] == 0 ? expert_product(k, o, a, b, bias)
+                          : bias == Along::Nothing && expert_gradient(k, o, a, b);
+  }
   const Along c = k.dims[6] == 0 ? product(a, b) : weight_gradient(a, b);
   if (c == Along::Partial ? bias != Along::Nothing : !fits_columns(bias, c)) return false;
   return fits(resid, c) && results(k, o, {{c}});
@@ -286,6 +303,8 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return from_codes(kernel, operands);
     case KernelKind::Orthonormalize:
       return orthonormalize(operands);
+    case KernelKind::Largest:
+      return largest(kernel, operands);
     case KernelKind::ColumnSum:
       return results(kernel, operands, {{sum_over_rows(operands.in[0])}});
     case KernelKind::AttentionForward:

@@ -10,31 +10,6 @@ using namespace placing;
 /// were sent to the rank's experts.
 constexpr bool has_places(Along a) { return a == Along::Same || is_places(a) || is_experts(a); }
 
-/// All rows in places, gathered by ranks that divide each expert, or parts of their columns.
-constexpr bool is_divided(Along a) { return a == Along::AllPlaces || a == Along::SplitPlaces; }
-
-/// Products of rows in places with the experts' weights: with those of the rank's own experts, or
-/// with those of all. Ranks that divide each expert make their part of its features of all rows,
-/// or, of parts of these, terms of a sum.
-bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bias) {
-  if (b == Along::Split && is_divided(a)) {
-    const Along made = a == Along::AllPlaces ? Along::SplitPlaces : Along::PartialPlaces;
-    return bias == Along::Nothing && results(k, o, {{made}});
-  }
-  const Along weights = is_experts(a) ? Along::Split : Along::Same;
-  return has_places(a) && b == weights && fits(bias, weights) && results(k, o, {{a}});
-}
-
-/// The gradients of these weights and of a bias.
-bool expert_gradient(const Kernel& k, AxisOperands& o, Along dy, Along x) {
-  if (is_divided(dy) && is_divided(x)) {
-    return dy != x && results(k, o, {{Along::Split, Along::Split}});
-  }
-  if (!has_places(dy) || x != dy) return false;
-  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
-  return results(k, o, {{dw, dw}});
-}
-
 bool grouped_gemm(const Kernel& k, AxisOperands& o) {
   return expert_product(k, o, o.in[0], o.in[1], o.in[2]);
 }
@@ -127,6 +102,32 @@ bool gate_backward(const Kernel& k, AxisOperands& o) {
 }
 
 }  // namespace
+
+namespace placing {
+
+/// Products of rows in places with the experts' weights: with those of the rank's own experts, or
+/// with those of all. Ranks that divide each expert make their part of its features of all rows,
+/// or, of parts of these, terms of a sum.
+bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bias) {
+  if (b == Along::Split && is_divided(a)) {
+    const Along made = a == Along::AllPlaces ? Along::SplitPlaces : Along::PartialPlaces;
+    return bias == Along::Nothing && results(k, o, {{made}});
+  }
+  const Along weights = is_experts(a) ? Along::Split : Along::Same;
+  return has_places(a) && b == weights && fits(bias, weights) && results(k, o, {{a}});
+}
+
+/// The gradients of these weights and of a bias.
+bool expert_gradient(const Kernel& k, AxisOperands& o, Along dy, Along x) {
+  if (is_divided(dy) && is_divided(x)) {
+    return dy != x && results(k, o, {{Along::Split, Along::Split}});
+  }
+  if (!has_places(dy) || x != dy) return false;
+  const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));
+  return results(k, o, {{dw, dw}});
+}
+
+}  // namespace placing
 
 bool place_experts(const Kernel& kernel, AxisOperands& operands) {
   switch (kernel.kind) {

@@ -92,6 +92,9 @@ bool router_bias(AxisOperands& o) {
          o.out[1] == Along::Same;
 }
 
+/// The largest values of all ranks are the next scales of all.
+bool delayed_scale(AxisOperands& o) { return router_bias(o); }
+
 /// A replica's term of a mean over replicas. Without the factor that makes it a mean it would be no
 /// term. What replicas started from must be the same for all. Along other axes the term lies as the
 /// weights do.
@@ -153,6 +156,8 @@ bool place_update(const Kernel& kernel, AxisOperands& operands) {
              results(kernel, operands, {{Along::Same}});
     case KernelKind::RouterBias:
       return router_bias(operands);
+    case KernelKind::DelayedScale:
+      return delayed_scale(operands);
     case KernelKind::ReplicaTerm:
       return replica_term(kernel, operands);
     case KernelKind::OuterSgd:

@@ -12,7 +12,8 @@ const Words& unit_keys() {
                              "adam_m",      "adam_v",         "tied_copy",      "parameters",
                              "whole_param", "split_group",    "master",         "gathered_late",
                              "state_block", "frozen",         "outer",          "outer_momentum",
-                             "feedback",    "sketch",         "feedback_group", "factored"};
+                             "feedback",    "sketch",         "feedback_group", "factored",
+                             "history"};
   return keys;
 }
 
@@ -22,8 +23,8 @@ const Words& buffer_keys() {
 }
 
 const Words& op_keys() {
-  static const Words keys = {"phase", "stage", "mb",   "layer", "stream",
-                             "after", "args",  "root", "rows",  "row_bytes"};
+  static const Words keys = {"phase", "stage", "mb",   "layer",     "stream", "after",
+                             "args",  "root",  "rows", "row_bytes", "largest"};
   return keys;
 }
 
@@ -145,7 +146,7 @@ class RoleParser {
            : key == 8  ? &unit.whole_param
            : key == 11 ? &unit.gathered_late
            : key == 13 ? &unit.frozen
-           : key == 16 ? &unit.factored
+           : key == 19 ? &unit.factored
                        : nullptr;
   }
 
@@ -179,6 +180,8 @@ class RoleParser {
         return s_.buffer_id(unit.sketch);
       case 18:
         return s_.in.reference(s_.groups, "group", unit.feedback_group.v);
+      case 20:
+        return s_.in.number(unit.history);
       default:
         return s_.list([&] {
           UnitParameter& part = unit.parameters.emplace_back();
@@ -228,6 +231,12 @@ class RoleParser {
         return s_.in.number(op.rows);
       case 9:
         return s_.in.number(op.row_bytes);
+      case 10: {
+        int largest = 0;
+        if (!s_.in.number(largest)) return false;
+        op.largest = largest != 0;
+        return true;
+      }
       default:
         return ids(at, role.args, op.args_begin, op.args_count, [&](BufferId& buffer) {
           const char* start = s_.in.mark();

@@ -329,6 +329,7 @@ class Printer {
     }
     if (unit.state_block != 0) put(" state_block=", unit.state_block);
     if (unit.factored) put(" factored");
+    if (unit.history != 0) put(" history=", unit.history);
     if (unit.whole_param) put(" whole_param");
     if (unit.gathered_late) put(" gathered_late");
     if (unit.tied_copy) put(" tied_copy");
@@ -393,6 +394,7 @@ class Printer {
     put_if<int>("mb", op.microbatch, -1);
     put_if<int>("layer", op.layer, -1);
     put_if<int>("root", op.root, 0);
+    put_if<int>("largest", op.largest ? 1 : 0, 0);
     put_if<int>("rows", op.rows, 0);
     put_if<int>("row_bytes", op.row_bytes, 0);
     put(" stream=", to_string(op.stream));

@@ -11,7 +11,8 @@ namespace {
 bool updates_weights(const Kernel& kernel) {
   return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Adam ||
          kernel.kind == KernelKind::AdamW8bit || kernel.kind == KernelKind::RouterBias ||
-         kernel.kind == KernelKind::Muon || kernel.kind == KernelKind::Adafactor ||
+         kernel.kind == KernelKind::DelayedScale || kernel.kind == KernelKind::Muon ||
+         kernel.kind == KernelKind::Adafactor ||
          kernel.kind == KernelKind::Sgd;
 }
 

@@ -112,7 +112,9 @@ class Matching {
       if ((a.phase == Phase::S) != (b.phase == Phase::S)) {
         return faults_.add(pair() + ": one of them runs in steps that synchronize replicas alone");
       }
-      if (a.kind != b.kind) return faults_.add(pair() + ": the order of collectives differs");
+      if (a.kind != b.kind || a.largest != b.largest) {
+        return faults_.add(pair() + ": the order of collectives differs");
+      }
       if (!same_size_and_type(program_, role, own[i], peer, other[i])) {
         return faults_.add(pair() + ": size or type differs");
       }

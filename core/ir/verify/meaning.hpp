@@ -70,10 +70,19 @@ struct Meaning {
   bool operator==(const Meaning&) const = default;
 };
 
+/// Of codes in 8 bits and of their scales: how quantize made them. All is 0 of other values.
+struct Codes {
+  std::int64_t across = 0, along = 0;  // of the blocks that share a scale
+  std::int64_t length = 0;             // of a row of the matrix
+  std::int32_t mantissa = 0;           // of the format
+  auto operator<=>(const Codes&) const = default;
+};
+
 /// How the elements of a byte range lie on the ranks, and what type they have.
 struct PlacedAs {
   Placement placement;
   DType dtype = DType::F32;
+  Codes codes = {};
   auto operator<=>(const PlacedAs&) const = default;
 };
 

@@ -399,6 +399,12 @@ class RoleCheck {
     check_unit_buffer(name, "sketch", unit.sketch, factors, factors > 0);
   }
 
+  /// How many values a unit's buffer holds of each element.
+  static std::int64_t held_of_each(const Unit& unit, BufferId id) {
+    return unit.history > 0 && id == unit.adam_m
+               ? std::min<std::int64_t>(unit.history, kMostOfBlock)
+               : 1;
+  }
   void check_moment(const std::string& name, std::string_view what, const Unit& unit, BufferId id) {
     if (!in_table(id.v, role_.buffers) || unit.shard_elements < 0) {
       return check_unit_buffer(name, what, id, unit.shard_elements, false);
@@ -412,9 +418,10 @@ class RoleCheck {
     }
     const std::int64_t n = std::min(unit.shard_elements, role_.buffer(id).bytes.v);
     const bool cut = n < unit.shard_elements;
-    check_unit_buffer(
-        name, what, id,
-        quantized && !cut ? quantized_bytes(n, unit.state_block) : unit.shard_elements, false);
+    check_unit_buffer(name, what, id,
+                      quantized && !cut ? quantized_bytes(n, unit.state_block)
+                                        : unit.shard_elements * held_of_each(unit, id),
+                      false);
   }
 
   void check_unit_buffer(const std::string& unit, std::string_view what, BufferId id,

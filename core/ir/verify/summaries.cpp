@@ -180,6 +180,7 @@ class Evaluation {
         return false;
       }
     }
+    if (!codes_fit(kernel, in)) return false;
     for (const int axis : axes_) {
       AxisOperands operands;
       operands.ranks = program_.mesh.dims[axis].size;
@@ -197,6 +198,36 @@ class Evaluation {
       if (kernel.out[i].present()) write(kernel, i, out[i].placement);
     }
     return true;
+  }
+
+  /// How a kernel makes its output `i` of codes in 8 bits.
+  static Codes codes_made(const Kernel& kernel, std::size_t i) {
+    if (kernel.kind != KernelKind::Quantize || i > 1) return {};
+    return {kernel.dims[3], kernel.dims[4], kernel.dims[kernel.dims[2] != 0 ? 0 : 1],
+            static_cast<std::int32_t>(kernel.scalars[0])};
+  }
+  /// Whether a product takes its factors as they were quantized. Another block would find the scale
+  /// of other elements.
+  bool codes_fit(const Kernel& kernel, const std::vector<PlacedAs>& in) {
+    if (kernel.kind != KernelKind::ScaledGemm) return true;
+    for (const std::size_t factor : {0U, 1U}) {
+      const bool beside = factor == 1 && kernel.dims[7] > 0 && kernel.scalars[3] != 0;
+      const Codes wanted{kernel.dims[3 + factor], kernel.dims[5],
+                         kernel.dims[2] * (beside ? kernel.dims[7] : 1),
+                         static_cast<std::int32_t>(kernel.scalars[factor])};
+      for (const std::size_t i : {factor, factor + 4}) {
+        if (in[i].codes == wanted) continue;
+        return fault(kernel, operand_name(info(kernel.kind).in[i].name, kernel.in[i]) + " is " +
+                                 text(in[i].codes) + ", but is multiplied as " + text(wanted));
+      }
+    }
+    return true;
+  }
+  static std::string text(const Codes& codes) {
+    if (codes.mantissa == 0) return "not what quantize makes";
+    return "rows of " + std::to_string(codes.length) + " elements in blocks of " +
+           std::to_string(codes.across) + " x " + std::to_string(codes.along) + " with " +
+           std::to_string(codes.mantissa) + " bits of mantissa";
   }
 
   bool refuse(const Kernel& kernel, const AxisOperands& operands, int axis) {
@@ -222,7 +253,7 @@ class Evaluation {
     const Operand& operand = kernel.out[i];
     const Range r = range(operand, output_elements(kernel, i));
     if (r.begin >= r.end) return;
-    const PlacedAs as{placement, operand.dtype};
+    const PlacedAs as{placement, operand.dtype, codes_made(kernel, i)};
     if (adds_[r.formal] && !states_[r.formal].covers(r.begin, r.end)) {
       summary_.terms.push_back({r.formal, r.begin, r.end, as, output_is_read(kernel, i),
                                 kernel.kind == KernelKind::Fill && kernel.scalars[0] == 0});

@@ -9,14 +9,16 @@ namespace lockstep::verification {
 /// The placement along an axis of the group after a collective; nullopt if the result would mean
 /// nothing. `ranks` are along the axis; `flat` says that the values are a unit's, of which a rank
 /// may hold a shard.
-std::optional<Along> Values::along_after(OpKind kind, Along before, int ranks, bool flat) {
+std::optional<Along> Values::along_after(const Op& op, Along before, int ranks, bool flat) {
   const auto when = [](bool holds, Along after) {
     return holds ? std::optional(after) : std::nullopt;
   };
   if (before == Along::Zero) return before;
-  switch (kind) {
+  switch (op.kind) {
     case OpKind::AllReduce:
-      return when(before == Along::Partial, Along::Same);
+      return when(
+          op.largest ? before == Along::Largest || before == Along::Same : before == Along::Partial,
+          Along::Same);
     case OpKind::ReduceScatter:
       if (before == Along::PartialPlaces) return Along::TokenPlaces;
       return when(before == Along::Partial, flat ? Along::Flat : Along::Tokens);
@@ -74,8 +76,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
   const PatternId before = held.content.pattern;
   const bool zeros = what == Means::Zeros;
   for (const Moved& known : moved_[op.group()]) {
-    if (known.before == before && known.kind == op.kind && known.dtype == dtype &&
-        known.flat == flat && known.zeros == zeros) {
+    if (known.before == before && known.kind == op.kind && known.largest == op.largest &&
+        known.dtype == dtype && known.flat == flat && known.zeros == zeros) {
       held.content.pattern = known.after;
       return true;
     }
@@ -93,7 +95,7 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
       if (joined && axis == pp) continue;
       const Along placed = piece.as.placement.along(axis);
       const std::optional<Along> along =
-          along_after(op.kind, placed, program_.mesh.dims[axis].size, flat);
+          along_after(op, placed, program_.mesh.dims[axis].size, flat);
       if (!along) {
         return fault(run, id,
                      text(held.content.meaning) + " is " + std::string(to_string(placed)) +
@@ -104,7 +106,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
     }
   }
   held.content.pattern = patterns_.intern(std::move(after));
-  moved_[op.group()].push_back({before, op.kind, dtype, flat, zeros, held.content.pattern});
+  moved_[op.group()].push_back(
+      {before, op.kind, op.largest, dtype, flat, zeros, held.content.pattern});
   return true;
 }
 

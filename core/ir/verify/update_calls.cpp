@@ -282,6 +282,12 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
                  "updates " + unit.name + " in blocks of " + number(kernel.dims[1]) +
                      ", but its moments have blocks of " + number(unit.state_block));
   }
+  const std::int64_t length = kernel.kind == KernelKind::DelayedScale ? kernel.dims[1] : 0;
+  if (length != unit.history) {
+    return fault(run, id,
+                 "updates " + unit.name + " by a history of " + number(length) +
+                     " steps, but it keeps " + number(unit.history));
+  }
   for (std::size_t i = 1; i < kernel.out.size(); ++i) {
     const int m = operand(kernel.out, i);
     const Means wanted = i == 1 ? Means::Moment1 : Means::Moment2;

@@ -75,10 +75,12 @@ void Values::read_layers(RoleRun& run) {
 
 namespace {
 
-/// The buffers that router_bias updates. Their gradients are loads, which no norm counts.
+/// The buffers that router_bias and delayed_scale update. Their gradients are loads and largest
+/// magnitudes, which no norm counts.
 std::set<BufferId> balanced_in(const Program& program, const Role& role) {
   const auto balances = [](const Function& function) {
-    return function.kernels.size() == 1 && function.kernels[0].kind == KernelKind::RouterBias;
+    return function.kernels.size() == 1 && (function.kernels[0].kind == KernelKind::RouterBias ||
+                                            function.kernels[0].kind == KernelKind::DelayedScale);
   };
   std::set<BufferId> balanced;
   const auto& functions = program.functions;

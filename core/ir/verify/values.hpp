@@ -157,7 +157,7 @@ class Values {
   bool meet(RoleRun& run, OpId id, const Group& group, std::vector<Held>& held, bool& joined);
   bool join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate,
             std::vector<Held>& sum);
-  static std::optional<Along> along_after(OpKind kind, Along before, int ranks, bool flat);
+  static std::optional<Along> along_after(const Op& op, Along before, int ranks, bool flat);
   bool move(RoleRun& run, OpId id, const Group& group, Held& held, bool joined);
   bool parts_of_sum(const std::vector<Held>& held) const;
   bool agree(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>& by_coordinate);
@@ -201,6 +201,7 @@ class Values {
   struct Moved {
     PatternId before;
     OpKind kind;
+    bool largest;
     DType dtype;
     bool flat;   // the values are a unit's
     bool zeros;  // they are zeros

@@ -11,7 +11,8 @@ namespace {
 Float8Factors float8_factors(const TrainingSpec& t) {
   if (t.fp8 == Fp8Format::None) return {};
   return {kE4M3, t.fp8 == Fp8Format::Hybrid ? kE5M2 : kE4M3, t.fp8_block(),
-          t.fp8_recipe == Fp8Scaling::Blockwise};
+          t.fp8_recipe == Fp8Scaling::Blockwise,
+          t.fp8_recipe == Fp8Scaling::Delayed ? t.fp8_amax_history_len : 0};
 }
 
 }  // namespace

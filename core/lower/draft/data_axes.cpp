@@ -144,7 +144,8 @@ Bytes shard_bytes(const Unit& unit, const Buffer& like) {
   if (like.kind == BufferKind::Optimizer && unit.state_block > 0) {
     return Bytes{quantized_bytes(unit.shard_elements, unit.state_block)};
   }
-  return Bytes{unit.shard_elements * size_of(like.dtype)};
+  const bool history = like.kind == BufferKind::Optimizer && unit.history > 0;
+  return Bytes{unit.shard_elements * (history ? unit.history : 1) * size_of(like.dtype)};
 }
 
 Bytes full_bytes(const Program& program, const Unit& unit, const Buffer& like) {

@@ -38,6 +38,9 @@ inline const UnitLayout& layout_of(const Draft& draft, const DraftUnit& unit) {
   return draft.model.units[unit.layout];
 }
 
+/// Whether ranks and microbatches take the largest of what they have measured, and not the sum.
+inline bool takes_largest(const UnitLayout& unit) { return unit.moved_by == MovedBy::DelayedScale; }
+
 /// Whether every rank holds all parameters of a sharded unit, as ZeRO-1 and ZeRO-2 have it, and
 /// with ZeRO-3 small units.
 bool keeps_whole(const Draft& draft, const UnitLayout& unit);

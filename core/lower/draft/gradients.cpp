@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/base/index_vector.hpp"
+#include "core/lower/draft/data_axes.hpp"
 
 namespace lockstep {
 namespace {
@@ -61,12 +62,14 @@ class MicrobatchSplitter {
   };
   const Found& gradient_of(std::size_t unit, const Op& op) {
     auto& known = found_of_[unit];
-    const auto [at, fresh] =
-        known.try_emplace(op.microbatch / group_, Found{found_.size(), {op.layer, op.microbatch}});
+    // What is measured is not added up, but one for the whole step.
+    const bool one = takes_largest(layout_of(draft_, out_.units[unit]));
+    const auto [at, fresh] = known.try_emplace(one ? 0 : op.microbatch / group_,
+                                               Found{found_.size(), {op.layer, op.microbatch}});
     if (fresh) {
       BufferId buffer = out_.units[unit].grad;  // the unit's buffer is that of the first microbatch
       if (known.size() > 1) buffer = add_buffer(out_.role, Buffer(out_.role.buffer(buffer)));
-      out_.role.buffers[buffer].microbatch = op.microbatch;
+      if (!one) out_.role.buffers[buffer].microbatch = op.microbatch;
       found_.push_back({unit, buffer, 0});
     }
     return at->second;

@@ -67,13 +67,19 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
     const bool own_part = layout.split_axis == "vocabulary";  // of what all pipeline ranks divide
     unit.tied_copy = use.owner != coordinate && !own_part;
     const OptimizerSpec& optimizer = draft.scenario.optimizer;
-    const bool quantizes = optimizer.state_dtype == StateDType::U8 && !layout.balances;
+    const bool quantizes = optimizer.state_dtype == StateDType::U8 && layout.has_gradient();
     if (quantizes) unit.state_block = optimizer.state_block();
+    const bool scales = layout.moved_by == MovedBy::DelayedScale;
+    if (scales) unit.history = draft.scenario.training.fp8_amax_history_len;
     const auto add_state = [&](BufferKind kind, const std::string& name) {
       const BufferId state = declare_buffer(draft, out.role, kind, name, 0, use.layer);
       Buffer& buffer = out.role.buffers[state];
       if (buffer.dtype == DType::U8 && !quantizes)
         buffer.dtype = draft.dtype_of(BufferKind::Master);
+      // Scales are powers of two, some of which float16 has not.
+      if (scales && kind != BufferKind::Optimizer) {
+        buffer.dtype = sum_type(draft.dtype_of(BufferKind::Param));
+      }
       buffer.bytes = shard_bytes(unit, buffer);
       return state;
     };
@@ -94,7 +100,7 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
         unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
       }
       const bool adam = optimizer.is_adam() || (optimizer.is_muon() && !layout.orthogonalizes);
-      if (adam && !layout.balances) {
+      if (adam && layout.has_gradient()) {
         unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
       }
       draft_unit.grad = draft_unit.reduced =

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/float8.hpp"
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
 #include "core/lower/passes/adafactor.hpp"
@@ -136,7 +137,7 @@ class OptimizerStep {
   BufferId clip() {
     std::vector<std::string> classes;  // split axes of the whole model: all stages sum together
     for (const UnitLayout& unit : draft_.model.units) {
-      if (unit.frozen || unit.balances) continue;
+      if (unit.frozen || !unit.has_gradient()) continue;
       if (std::find(classes.begin(), classes.end(), unit.split_axis) == classes.end()) {
         classes.push_back(unit.split_axis);
       }
@@ -203,7 +204,7 @@ class OptimizerStep {
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       const Unit& unit = out_.role.units[u];
       const UnitLayout& layout = layout_of(draft_, out_.units[u]);
-      if (layout.split_axis != axis || layout.frozen || layout.balances) continue;
+      if (layout.split_axis != axis || layout.frozen || !layout.has_gradient()) continue;
       if (unit.tied_copy) continue;  // it is counted on the first stage
       Kernel k = bare_kernel(KernelKind::NormSquared, grad, {unit.shard_elements, blocks});
       k.accumulate = !first;
@@ -260,7 +261,7 @@ class OptimizerStep {
     const Unit& unit = out_.role.units[u];
     const OptimizerSpec& o = draft_.scenario.optimizer;
     const bool clipped = coefficient.valid();
-    const DType weights = dtype_of(BufferKind::Master);
+    const DType weights = out_.role.buffer(moved).dtype;
     const DType moments = out_.role.buffer(unit.adam_m).dtype;
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
@@ -280,7 +281,15 @@ class OptimizerStep {
                               weights, {unit.shard_elements, unit.state_block},
                               {o.beta1, o.beta2, o.eps, decay});
     std::vector<NamedOperand> out = {{"w", weights}, {"m", moments}, {"v", moments}};
-    if (layout.balances) {
+    if (layout.moved_by == MovedBy::DelayedScale) {
+      const TrainingSpec& t = draft_.scenario.training;
+      step = bare_kernel(
+          KernelKind::DelayedScale, weights, {unit.shard_elements, unit.history},
+          {static_cast<double>(t.fp8_margin),
+           t.fp8_amax_compute_algo == Fp8AmaxAlgo::MostRecent ? 1.0 : 0.0, double{kE4M3},
+           static_cast<double>(t.fp8 == Fp8Format::Hybrid ? kE5M2 : kE4M3)});
+      out = {{"scale", weights}, {"history", moments}};
+    } else if (layout.moved_by == MovedBy::RouterBias) {
       step = bare_kernel(KernelKind::RouterBias, weights, {unit.shard_elements},
                          {draft_.scenario.model.router_bias_update_rate});
       out = {{"b", weights}, {"load", moments}};

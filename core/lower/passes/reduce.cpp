@@ -32,8 +32,9 @@ void reduce(Draft& draft) {
     if (!out.updates.empty()) continue;  // the pass "versions" reduces for each update
     if (draft.scenario.strategy.state_shards() > 1) {
       scatter_gradients(draft, out);
+      all_reduce_buckets(draft, out, true);
     } else {
-      all_reduce_buckets(draft, out);
+      all_reduce_buckets(draft, out, false);
     }
     if (!draft.scenario.strategy.overlap_grad_reduce) wait_for_backward(out.role);
   }

@@ -2,6 +2,7 @@
 // is ready. With PowerSGD, matrices are summed as products of low rank (low_rank.hpp).
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
@@ -17,8 +18,9 @@ namespace {
 /// there to be reduced and back again (see gradient_as_bucket_view of PyTorch's DDP).
 class Buckets {
  public:
-  Buckets(Draft& draft, DraftRole& out, GroupId group)
-      : draft_(draft), out_(out), role_(out.role), group_(group) {}
+  /// `largest` as in Op.
+  Buckets(Draft& draft, DraftRole& out, GroupId group, bool largest)
+      : draft_(draft), out_(out), role_(out.role), group_(group), largest_(largest) {}
 
   void add(std::size_t u, std::size_t ready) {
     const std::int64_t element = size_of(draft_.dtype_of(BufferKind::Grad));
@@ -52,9 +54,9 @@ class Buckets {
         sum_low_rank(draft_, out_, parts, group_, place, insertions);
       } else if (group_.valid()) {
         if (!views()) copy(place, begin, end, true, insertions);
-        insertions.push_back({place,
-                              collective(OpKind::AllReduce, Stream::Reduce, group_, -1),
-                              {add_view(role_, grads_, begin, Bytes{end - begin})}});
+        Op op = collective(OpKind::AllReduce, Stream::Reduce, group_, -1);
+        op.largest = largest_;
+        insertions.push_back({place, op, {add_view(role_, grads_, begin, Bytes{end - begin})}});
         if (!views()) copy(role_.ops.size(), begin, end, false, insertions);
       }
       parts.clear();
@@ -114,6 +116,7 @@ class Buckets {
   DraftRole& out_;
   Role& role_;
   const GroupId group_;
+  const bool largest_;
   std::vector<std::pair<std::size_t, std::int64_t>> units_;  // each with its begin in the buffer
   std::vector<Piece> pieces_;
   std::int64_t total_ = 0;
@@ -122,17 +125,18 @@ class Buckets {
 
 }  // namespace
 
-void all_reduce_buckets(Draft& draft, DraftRole& out) {
+void all_reduce_buckets(Draft& draft, DraftRole& out, bool measured_alone) {
   const std::vector<std::size_t> ready = last_gradient_write(draft.program, out);
-  std::map<GroupId, Buckets> by_group;
+  std::map<std::pair<GroupId, bool>, Buckets> by_group;
   for (std::size_t u = 0; u < out.units.size(); ++u) {
     const UnitLayout& layout = layout_of(draft, out.units[u]);
     const bool low_rank = draft.scenario.strategy.power_sgd.on();
-    const bool alone = replicas(draft, layout) == 1;
-    if (layout.frozen || (alone && !low_rank)) continue;
+    const bool alone = replicas(draft, layout) == 1, largest = takes_largest(layout);
+    if (layout.frozen || (alone && !low_rank) || (measured_alone && !largest)) continue;
     const GroupId group = alone ? GroupId{} : replica_group(draft, layout);
     if (low_rank) declare_low_rank(draft, out, u, group);
-    by_group.try_emplace(group, draft, out, group).first->second.add(u, ready[u]);
+    by_group.try_emplace({group, largest}, draft, out, group, largest)
+        .first->second.add(u, ready[u]);
   }
   std::vector<Insertion> insertions;
   for (auto& [group, buckets] : by_group) buckets.reduce(insertions);

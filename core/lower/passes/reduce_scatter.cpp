@@ -22,26 +22,32 @@ class Scatterer {
       reduce_each_microbatch();
     } else {
       for (std::size_t u = 0; u < role_.units.size(); ++u) {
-        if (out_.units[u].trained()) reduce(u, ready[u]);
+        if (scatters(u)) reduce(u, ready[u]);
       }
     }
     insert_ops(role_, std::move(insertions_));  // keeps the order of those at one place
   }
 
  private:
+  /// What is measured, of which the largest is taken, is in no shards.
+  bool scatters(std::size_t u) const {
+    return out_.units[u].trained() && !takes_largest(layout_of(draft_, out_.units[u]));
+  }
+
   /// For stage 1, lays the gradients out in one flat buffer.
   void lay_out_gradients() {
     Buffer flat;
     flat.kind = BufferKind::Grad;
     flat.dtype = draft_.dtype_of(BufferKind::Grad);
     flat.name = draft_.name("grads");
-    for (const Unit& unit : role_.units) {
-      if (!unit.frozen) flat.bytes += full_bytes(draft_.program, unit, flat);
+    for (std::size_t u = 0; u < role_.units.size(); ++u) {
+      const Unit& unit = role_.units[u];
+      if (scatters(u)) flat.bytes += full_bytes(draft_.program, unit, flat);
     }
     const BufferId grads = add_buffer(role_, flat);
     std::int64_t at = 0;
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
-      if (!out_.units[u].trained()) continue;
+      if (!scatters(u)) continue;
       Buffer& grad = role_.buffers[out_.units[u].grad];
       grad.parent = grads;
       grad.offset = at;
@@ -68,7 +74,8 @@ class Scatterer {
   /// The sum is taken on the stream of the reduce-scatters, as in fully_shard, so that the backward
   /// pass does not wait for it.
   void reduce_each_microbatch() {
-    const std::vector<MicrobatchGradient> gradients = split_by_microbatch(draft_, out_);
+    std::vector<MicrobatchGradient> gradients = split_by_microbatch(draft_, out_);
+    std::erase_if(gradients, [&](const MicrobatchGradient& g) { return !scatters(g.unit); });
     std::vector<std::size_t> left(role_.units.size(), 0);
     for (const MicrobatchGradient& g : gradients) ++left[g.unit];
     std::vector<bool> begun(role_.units.size(), false);

@@ -16,17 +16,21 @@ void validate_where(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic || m.has_batch_norm()) {
     refuse("fp8 is of the linear layers of transformer blocks, which this model has not");
-  } else if (m.experts > 0) {
+  } else if (m.experts > 0 && s.training.scales_tensors()) {
     refuse(
-        "fp8 is not built for the products of experts, which are most of such a model: leave fp8 "
-        "out, or simulate it with [framework] fp8");
-  } else if (m.is_latent()) {
+        "experts multiply in 8 bits with scales of blocks alone: one scale for the rows of all "
+        "experts would be that of other tokens in another layout; give fp8_recipe=blockwise or "
+        "mxfp8, or simulate it with [framework] fp8");
+  } else if (m.experts > 0 && m.is_dropless()) {
     refuse(
-        "fp8 is not built for latent attention, whose narrow rows blocks of 128 do not divide: "
-        "leave "
-        "fp8 out, or simulate it with [framework] fp8");
-  } else if (m.freezes()) {
-    refuse("fp8 is not built beside adapters and frozen parameters: leave it out");
+        "fp8 is not built for experts that drop no token, whose rows begin anywhere, so that a "
+        "block would hold those of two experts (Megatron-LM pads them, "
+        "moe-router-padding-for-fp8): "
+        "give a capacity_factor, or simulate it with [framework] fp8");
+  } else if (m.experts > 0 && m.is_gpt2_kind()) {
+    refuse(
+        "fp8 is not built for experts with biases, which Megatron-LM's grouped products have not "
+        "either: leave fp8 out, or take the Llama kind");
   } else if (s.strategy.tensor_parallel_degree > 0 && s.kv_replicas() > 1) {
     refuse("fp8 is refused where tensor-parallel ranks share key and value heads (" +
            std::to_string(m.kv_heads) + " on " + std::to_string(s.strategy.tensor_parallel_degree) +
@@ -44,11 +48,59 @@ void validate_where(const Scenario& s, Faults& faults) {
 }
 
 /// One scale for a tensor has no blocks.
-void validate_tensorwise(const Scenario& s, Faults& faults) {
+void validate_tensors(const Scenario& s, Faults& faults) {
   if (s.training.fp8_block_size != 0) {
-    faults.add("training.fp8_block_size",
-               "fp8_block_size is of the recipes with blocks: with fp8_recipe=tensorwise a tensor "
-               "has one scale; leave it out");
+    faults.add(
+        "training.fp8_block_size",
+        "fp8_block_size is of the recipes with blocks: with fp8_recipe=tensorwise or delayed "
+        "a tensor has one scale; leave it out");
+  }
+}
+
+/// Scales that follow from earlier steps: their keys, and trainings in which all ranks know them.
+void validate_delayed(const Scenario& s, Faults& faults) {
+  const TrainingSpec& t = s.training;
+  const TrainingSpec usual;
+  if (t.fp8_recipe != Fp8Scaling::Delayed) {
+    for (const auto& [key, given] :
+         {std::pair{"fp8_amax_history_len", t.fp8_amax_history_len != usual.fp8_amax_history_len},
+          std::pair{"fp8_amax_compute_algo",
+                    t.fp8_amax_compute_algo != usual.fp8_amax_compute_algo},
+          std::pair{"fp8_margin", t.fp8_margin != usual.fp8_margin}}) {
+      if (!given) continue;
+      faults.add("training." + std::string(key),
+                 std::string(key) +
+                     " is of scales that follow from earlier steps: give "
+                     "fp8_recipe = \"delayed\"");
+    }
+    return;
+  }
+  faults.require(t.fp8_amax_history_len >= 1 && t.fp8_amax_history_len <= 65536,
+                 "training.fp8_amax_history_len",
+                 "fp8_amax_history_len counts steps: give 1 to 65536");
+  faults.require(t.fp8_margin >= -32 && t.fp8_margin <= 32, "training.fp8_margin",
+                 "fp8_margin is a power of two, by which scales leave room: give -32 to 32");
+  const auto refuse = [&](const std::string& message) {
+    faults.add("training.fp8_recipe", message, ErrorKind::Unsupported);
+  };
+  if (s.strategy.trains_apart()) {
+    refuse(
+        "fp8_recipe=delayed is refused for replicas that train apart: the largest magnitudes are "
+        "those of all ranks in every step, which such replicas do not tell each other; give "
+        "tensorwise or blockwise");
+  } else if (s.updates_per_step() > 1) {
+    refuse(
+        "fp8_recipe=delayed is not built for PipeDream, whose microbatches in flight would round "
+        "by scales of several steps: give tensorwise or blockwise");
+  } else if (s.model.freezes()) {
+    refuse(
+        "fp8_recipe=delayed is not built beside adapters and frozen parameters: a block before the "
+        "first that is trained has no backward pass in which its tensors are measured; give "
+        "tensorwise or blockwise");
+  } else if (s.strategy.offload == Offload::Parameters) {
+    refuse(
+        "fp8_recipe=delayed is not built with parameters in host memory, because every rank holds "
+        "all scales and there is no shard to bring: offload=optimizer works");
   }
 }
 
@@ -63,10 +115,27 @@ void validate_blocks(const Scenario& s, Faults& faults) {
   const std::int64_t kv_heads = std::max<std::int64_t>(1, m.kv_heads / tp);
   const std::int64_t tokens = m.is_vision() ? m.patches() : s.own_seq_len();
   const std::int64_t piece = p.key_ranks() > 1 ? s.training.seq_len / (2 * p.key_ranks()) : tokens;
+  const std::int64_t heads = m.heads / tp;
+  const LatentSpec& latent = m.latent;
+  // Rows that sequence parallelism divides are narrowed before they are gathered.
+  const std::int64_t own_rows =
+      m.is_latent() && p.sequence_parallel() ? tokens * s.microbatch_size() / tp : tokens;
+  // What is narrow in latent attention is whole on every rank, and may end with a smaller block.
   const std::pair<std::int64_t, const char*> sizes[] = {
       {m.hidden, "the hidden size"},
-      {m.heads / tp * m.head_dim, "a rank's columns of queries"},
-      {kv_heads * m.head_dim, "a rank's columns of keys"},
+      {heads * m.head_dim, "a rank's columns of queries"},
+      {m.is_latent() ? heads * (latent.qk_nope_head_dim + latent.v_head_dim)
+                     : kv_heads * m.head_dim,
+       "a rank's columns of keys"},
+      {m.is_latent() ? heads * latent.v_head_dim : block, "a rank's columns of values"},
+      {m.experts > 0 ? m.ffn_hidden / std::max(1, p.expert_tensor_parallel_degree) : block,
+       "a rank's features of an expert"},
+      {m.experts > 0 && p.expert_parallel_degree > 0
+           ? m.expert_capacity(tokens * s.microbatch_size() / (p.sequence_parallel() ? tp : 1),
+                               p.expert_parallel_degree)
+           : block,
+       "the room of an expert for the rows of a rank (model.capacity_factor)"},
+      {own_rows, "the rows of a microbatch that sequence parallelism leaves a rank"},
       {m.dense_width() / tp, "a rank's features of the feed-forward network"},
       {tokens, "the tokens of a sequence that a rank holds"},
       {piece, "the tokens of a piece of a sequence, of which a rank holds two"}};
@@ -89,6 +158,11 @@ void validate_fp8(const Scenario& s, Faults& faults) {
     for (const auto& [key, given] :
          {std::pair{"fp8_recipe", t.fp8_recipe != Fp8Scaling::Blockwise},
           std::pair{"fp8_block_size", t.fp8_block_size != 0},
+          std::pair{"fp8_amax_history_len",
+                    t.fp8_amax_history_len != TrainingSpec().fp8_amax_history_len},
+          std::pair{"fp8_amax_compute_algo",
+                    t.fp8_amax_compute_algo != TrainingSpec().fp8_amax_compute_algo},
+          std::pair{"fp8_margin", t.fp8_margin != 0},
           std::pair{"num_layers_at_start_in_bf16", t.num_layers_at_start_in_bf16 != 0},
           std::pair{"num_layers_at_end_in_bf16", t.num_layers_at_end_in_bf16 != 0}}) {
       if (!given) continue;
@@ -113,9 +187,9 @@ void validate_fp8(const Scenario& s, Faults& faults) {
   }
   const bool transformer =
       s.model.architecture != Architecture::Synthetic && !s.model.has_batch_norm();
-  if (!transformer || s.model.is_latent() || s.model.experts > 0) return;
-  t.fp8_recipe == Fp8Scaling::Tensorwise ? validate_tensorwise(s, faults)
-                                         : validate_blocks(s, faults);
+  if (!transformer) return;
+  validate_delayed(s, faults);
+  t.scales_tensors() ? validate_tensors(s, faults) : validate_blocks(s, faults);
 }
 
 }  // namespace lockstep

@@ -67,29 +67,31 @@ struct FakeKernels {
 /// Adds values in type `Sum` and rounds the sums once.
 template <class T, class Sum>
 void add_values(const std::vector<const std::byte*>& from, const std::vector<std::byte*>& to,
-                std::int64_t elements) {
+                std::int64_t elements, bool largest) {
   for (std::int64_t i = 0; i < elements; ++i) {
     auto sum = static_cast<Sum>(reinterpret_cast<const T*>(from[0])[i]);
     for (std::size_t s = 1; s < from.size(); ++s) {
-      sum += static_cast<Sum>(reinterpret_cast<const T*>(from[s])[i]);
+      const auto more = static_cast<Sum>(reinterpret_cast<const T*>(from[s])[i]);
+      sum = largest ? std::max(sum, more) : sum + more;
     }
     for (std::byte* target : to) reinterpret_cast<T*>(target)[i] = static_cast<T>(sum);
   }
 }
 /// The same as Driver::add_in_order().
 inline void add_in_rank_order(DType dtype, const std::vector<const std::byte*>& from,
-                              const std::vector<std::byte*>& to, std::int64_t elements) {
+                              const std::vector<std::byte*>& to, std::int64_t elements,
+                              bool largest = false) {
   switch (dtype) {
     case DType::F64:
-      return add_values<double, double>(from, to, elements);
+      return add_values<double, double>(from, to, elements, largest);
     case DType::BF16:
-      return add_values<bfloat16, float>(from, to, elements);
+      return add_values<bfloat16, float>(from, to, elements, largest);
     case DType::F16:
-      return add_values<float16, float>(from, to, elements);
+      return add_values<float16, float>(from, to, elements, largest);
     case DType::I32:
-      return add_values<std::int32_t, std::int32_t>(from, to, elements);
+      return add_values<std::int32_t, std::int32_t>(from, to, elements, largest);
     default:
-      return add_values<float, float>(from, to, elements);
+      return add_values<float, float>(from, to, elements, largest);
   }
 }
 
@@ -287,10 +289,10 @@ class FakeGpu : public Driver {
   }
   Result<void> add_in_order(StreamHandle stream, DType dtype, std::int64_t elements,
                             std::span<const std::byte* const> sources,
-                            std::span<std::byte* const> targets) override {
+                            std::span<std::byte* const> targets, bool largest) override {
     std::vector<const std::byte*> from(sources.begin(), sources.end());
     std::vector<std::byte*> to(targets.begin(), targets.end());
-    return work(stream, "add", [=] { add_in_rank_order(dtype, from, to, elements); });
+    return work(stream, "add", [=] { add_in_rank_order(dtype, from, to, elements, largest); });
   }
   Result<void> exchange_rows(StreamHandle stream, const RowExchange& exchange) override {
     return work(stream, "exchange rows", [this, exchange] { kernels_.exchange_rows(exchange); });

@@ -119,8 +119,9 @@ class FakeNccl final : public Nccl {
     return {};
   }
   Result<void> all_reduce(CommHandle c, StreamHandle stream, std::byte* buffer, std::int64_t n,
-                          DType t) override {
-    return call(c, stream, {"all_reduce", n, t, -1, buffer, buffer});
+                          DType t, bool largest) override {
+    return call(c, stream,
+                {largest ? "all_reduce largest" : "all_reduce", n, t, -1, buffer, buffer});
   }
   Result<void> all_gather(CommHandle c, StreamHandle stream, const std::byte* from, std::byte* to,
                           std::int64_t n, DType t) override {
@@ -266,8 +267,8 @@ class FakeNccl final : public Nccl {
       sources.push_back(call.from);
       targets.push_back(call.to);
     }
-    if (first.name == "all_reduce") {
-      add_in_rank_order(first.dtype, sources, targets, first.elements);
+    if (first.name.starts_with("all_reduce")) {
+      add_in_rank_order(first.dtype, sources, targets, first.elements, first.name != "all_reduce");
     } else if (first.name == "broadcast") {
       for (std::byte* to : targets) std::memmove(to, sources[to_size(first.root)], size);
     } else if (first.name == "all_gather") {

@@ -81,7 +81,7 @@ TEST_CASE("sums over ranks are taken in their order, in float32 of bfloat16", "[
       expected.push_back(to(from(sum)));
     }
     Queue queue;
-    add_in_order(dtype, kElements, sources, targets, queue);
+    add_in_order(dtype, kElements, sources, targets, false, queue);
     REQUIRE(queue.status().ok());
     for (std::size_t i = 0; i < kElements; ++i) {
       CHECK(to(ranks[1][i]) == expected[i]);

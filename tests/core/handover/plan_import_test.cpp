@@ -532,8 +532,13 @@ TEST_CASE("products in 8 bits come back from the words of those that have their 
       "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --lr 1e-3 --seq-length 128 "
       "--max-position-embeddings 128 --vocab-size 128 --fp8-format hybrid ";
   const PlanImport delayed = imported(Trainer::Megatron, small, {.nodes = 1});
-  CHECK(parsed(delayed.text).training.fp8 == Fp8Format::None);
-  CHECK(mentions(delayed.lost, "[framework] fp8 = \"delayed\""));
+  CHECK(parsed(delayed.text).training.fp8_recipe == Fp8Scaling::Delayed);
+  CHECK(parsed(delayed.text).training.fp8_amax_history_len == 1);  // Megatron's defaults
+  CHECK(parsed(delayed.text).training.fp8_amax_compute_algo == Fp8AmaxAlgo::MostRecent);
+  const std::string late = with(
+      "fp8 = \"hybrid\"\nfp8_recipe = \"delayed\"\nfp8_amax_history_len = 16\nfp8_margin = 1\n");
+  CHECK(lost_in(Trainer::Megatron, late, {.nodes = 8}) == Lines{});
+  CHECK(mentions(hand_over("torchtitan", parsed(late))->unsaid, "fp8"));
   const std::string tensorwise = with("fp8 = \"hybrid\"\nfp8_recipe = \"tensorwise\"\n");
   CHECK(lost_in(Trainer::Megatron, tensorwise, {.nodes = 8}) == Lines{});
   const PlanImport current = imported(

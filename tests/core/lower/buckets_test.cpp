@@ -39,7 +39,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
     op.microbatch = i;
     add_op(out.role, op, {out.units[i].grad});
   }
-  all_reduce_buckets(draft, out);
+  all_reduce_buckets(draft, out, false);
   std::vector<std::vector<int>> found;
   int ready = count;
   for (const Op& op : out.role.ops) {

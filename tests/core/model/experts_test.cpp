@@ -149,7 +149,7 @@ TEST_CASE("a router's bias is a unit of its own that every rank holds whole", "[
   CHECK(model.parameter_count() - without == spec.layers * 4);
   int count = 0;
   for (const UnitLayout& unit : model.units) {
-    if (!unit.balances) continue;
+    if (unit.moved_by != MovedBy::RouterBias) continue;
     ++count;
     REQUIRE(unit.parameters.size() == 1);
     CHECK(unit.parameters[0].name.ends_with(".moe.router_bias"));

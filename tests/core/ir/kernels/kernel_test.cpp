@@ -100,6 +100,7 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "conv2d_backward_input",
                                                "conv2d_backward_weight",
                                                "conv2d_forward",
+                                               "delayed_scale",
                                                "dropout",
                                                "from_codes",
                                                "factor_moments",
@@ -110,6 +111,7 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "head_norm_backward_input",
                                                "head_norm_backward_weight",
                                                "head_norm_forward",
+                                               "largest",
                                                "momentum",
                                                "muon",
                                                "normalize",
@@ -242,8 +244,14 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
   const std::vector<Row> rows = {
       {KernelKind::Gemm, {3, 5, 7, 0, 0}, {21, 35, 5, 15}, {15}},
       // Blocks of 2 x 3 of a matrix of 5 x 7, and of its transpose.
-      {KernelKind::Quantize, {5, 7, 0, 2, 3, 6}, {35, 6}, {35, 3 * 3}},
-      {KernelKind::Quantize, {5, 7, 1, 2, 3, 6}, {35, 6}, {35, 4 * 2}},
+      {KernelKind::Quantize, {5, 7, 0, 2, 3, 6}, {35, 6}, {35, 3 * 3, 1}},
+      {KernelKind::Quantize, {5, 7, 1, 2, 3, 6}, {35, 6}, {35, 4 * 2, 1}},
+      {KernelKind::ScaledGemm,
+       {12, 4, 8, 1, 2, 4, 0, 3},
+       {96, 96, 12, 48, 12 * 2, 3 * 2 * 2},
+       {48}},
+      {KernelKind::ScaledGemm, {4, 8, 24, 1, 1, 4, 1, 3}, {96, 192, 24, 32, 4 * 6, 8 * 6}, {96}},
+      {KernelKind::Largest, {}, {1, 1, 1}, {3}},
       {KernelKind::ScaledGemm, {3, 5, 7, 1, 2, 4}, {21, 35, 5, 15, 3 * 2, 3 * 2}, {15}},
       // Six parts of five values, each with two scales and two words of codes.
       {KernelKind::ToCodes, {5, 6, 2, 4, 8, 2}, {30}, {96}},
@@ -287,6 +295,7 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::ClipCoefficient, {3}, {3, 1}, {1, 1}},
       {KernelKind::AdamW, {7}, {7, 1}, {7, 7, 7}},
       {KernelKind::RouterBias, {7}, {7, 1}, {7, 7}},
+      {KernelKind::DelayedScale, {6, 5}, {6, 1}, {6, 30}},
       {KernelKind::ReplicaTerm, {7}, {7, 7}, {7}},
       {KernelKind::OuterSgd, {7}, {7}, {7, 7}},
       // 2 matrices of 3 x 5, of which the rank has 7 elements.

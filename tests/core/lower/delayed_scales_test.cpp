@@ -1,0 +1,70 @@
+// Scales that follow from earlier steps: what is reduced for them, and what they keep.
+#include <numeric>
+
+#include "tests/core/lower/fixtures.hpp"
+
+using namespace lockstep;
+
+namespace {
+
+Scenario delayed(const test::Layout& layout, int tp = 1) {
+  Scenario s = test::tiny_scenario(Architecture::Gpt2, layout);
+  s.strategy.tensor_parallel_degree = tp;
+  s.training.fp8 = Fp8Format::Hybrid;
+  s.training.fp8_recipe = Fp8Scaling::Delayed;
+  s.training.fp8_amax_history_len = 5;
+  return s;
+}
+
+/// The bytes of a role's all-reduces that take the largest.
+std::vector<std::int64_t> reduced(const Role& role) {
+  std::vector<std::int64_t> bytes;
+  for (const Op& op : role.ops) {
+    if (op.largest) bytes.push_back(role.buffer(role.args_of(op)[0]).bytes.v);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the largest magnitudes of three factors of four layers a block are reduced once a step",
+          "[core][lower][fp8]") {
+  // 4 blocks × 4 linear layers × x, w, dy × 4 bytes, however many microbatches and shards there
+  // are.
+  constexpr std::int64_t kBytes = 4 * 4 * 3 * 4;
+  for (const test::Layout& layout : {test::Layout{.replicate = 2}, test::Layout{.shard = 2},
+                                     test::Layout{.shard = 2, .accumulation = 3},
+                                     test::Layout{.replicate = 2, .shard = 2, .accumulation = 2}}) {
+    const Program program = test::lowered(delayed(layout));
+    for (const Role& role : program.roles) CHECK(reduced(role) == std::vector{kBytes});
+  }
+  const Program one = test::lowered(delayed({}));
+  CHECK(reduced(one.roles[0]).empty());
+  const Program tensor = test::lowered(delayed({}, 2));  // ranks of tp divide every tensor
+  CHECK(reduced(tensor.roles[0]) == std::vector{kBytes});
+  const Program stages = test::lowered(delayed({.replicate = 2, .pp = 2, .microbatches = 4}));
+  std::int64_t all = 0;  // each stage those of its own blocks
+  for (const RoleId id : stages.roles.ids()) {
+    const std::vector<std::int64_t> of_stage = reduced(stages.roles[id]);
+    CHECK(of_stage.size() == 1);
+    all += std::accumulate(of_stage.begin(), of_stage.end(), std::int64_t{0});
+  }
+  CHECK(all == kBytes);
+}
+
+TEST_CASE("a factor keeps its scale and its history on every rank", "[core][lower][fp8]") {
+  const Program program = test::lowered(delayed({.shard = 2}, 2));
+  int units = 0;
+  for (const Unit& unit : program.roles[0].units) {
+    if (unit.history == 0) continue;
+    ++units;
+    const Role& role = program.roles[0];
+    CHECK(unit.history == 5);
+    CHECK(unit.elements == 4 * 3);
+    CHECK_FALSE(unit.shard_group.valid());
+    CHECK(role.buffer(unit.param).bytes == Bytes{4 * 3 * 4});
+    CHECK(role.buffer(unit.adam_m).bytes == Bytes{4 * 3 * 5 * 4});
+    CHECK_FALSE(unit.adam_v.valid());
+  }
+  CHECK(units == 4);
+}
