@@ -12,8 +12,7 @@ bool updates_weights(const Kernel& kernel) {
   return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Adam ||
          kernel.kind == KernelKind::AdamW8bit || kernel.kind == KernelKind::RouterBias ||
          kernel.kind == KernelKind::DelayedScale || kernel.kind == KernelKind::Muon ||
-         kernel.kind == KernelKind::Adafactor ||
-         kernel.kind == KernelKind::Sgd;
+         kernel.kind == KernelKind::Adafactor || kernel.kind == KernelKind::Sgd;
 }
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
