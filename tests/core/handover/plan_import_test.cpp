@@ -461,8 +461,8 @@ TEST_CASE("ZeRO++ comes from DeepSpeed's words and goes back into them", "[core]
   const char* const config = R"({"train_batch_size": 16, "zero_optimization": {"stage": 3,
     "zero_quantized_weights": true, "zero_quantized_gradients": true,
     "zero_hpz_partition_size": 8}, "bf16": {"enabled": true}})";
-  const PlanImport plan = imported(Trainer::DeepSpeed, config,
-                                   {.model = "gpt-1.3b", .nodes = 2, .seq_len = 512});
+  const PlanImport plan =
+      imported(Trainer::DeepSpeed, config, {.model = "gpt-1.3b", .nodes = 2, .seq_len = 512});
   const Scenario s = parsed(plan.text);
   CHECK(s.strategy.zero_quantized_weights);
   CHECK(s.strategy.zero_quantized_gradients);
