@@ -336,6 +336,7 @@ TEST_CASE("weights rounded by blocks equal those of a model in PyTorch within 1e
     for (const int shards : {1, 2}) {
       Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
       s.cluster.ranks_per_device = 4;
+      s.training.local_batch_size = 3;
       s.strategy.data_parallel_shard_degree = shards;
       s.strategy.zero_quantized_weights = true;
       s.strategy.zero_quantized_block_size = 8;  // divides every parameter

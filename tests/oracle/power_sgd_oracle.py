@@ -49,7 +49,8 @@ def work(rank, folder):
     replica = Replica(read_safetensors(folder / "model.safetensors"), job, 0)
     # Without unused parameters, the first step would be followed by another order of buckets.
     model = torch.nn.parallel.DistributedDataParallel(Model(replica), find_unused_parameters=True)
-    state = power_sgd.PowerSGDState(None, job["power_sgd_rank"], start_powerSGD_iter=2,
+    # Nor may the hook's messages meet those by which processes tell which parameters were used.
+    state = power_sgd.PowerSGDState(dist.new_group(), job["power_sgd_rank"], start_powerSGD_iter=2,
                                     min_compression_rate=job["power_sgd_rate"],
                                     use_error_feedback=job["power_sgd_feedback"])
     state.start_powerSGD_iter = 0

@@ -508,6 +508,25 @@ TEST_CASE("DeepSpeed's optimizer of the name Adafactor is torch.optim's", "[core
   CHECK(mentions(plan.lost, "Adafactor"));
 }
 
+TEST_CASE("ZeRO++ comes from DeepSpeed's words and goes back into them", "[core][handover]") {
+  const char* const config = R"({"train_batch_size": 16, "zero_optimization": {"stage": 3,
+    "zero_quantized_weights": true, "zero_quantized_gradients": true,
+    "zero_hpz_partition_size": 8}, "bf16": {"enabled": true}})";
+  const PlanImport plan =
+      imported(Trainer::DeepSpeed, config, {.model = "gpt-1.3b", .nodes = 2, .seq_len = 512});
+  const Scenario s = parsed(plan.text);
+  CHECK(s.strategy.zero_quantized_weights);
+  CHECK(s.strategy.zero_quantized_gradients);
+  CHECK(s.strategy.fsdp_reshard_degree == 8);
+  CHECK(s.strategy.inner_shards() == 8);  // those that exchange gradients first
+  const auto back = hand_over("deepspeed", s);
+  REQUIRE(back.ok());
+  CHECK_THAT(back->text, ContainsSubstring("\"zero_quantized_weights\": true"));
+  CHECK_THAT(back->text, ContainsSubstring("\"zero_quantized_gradients\": true"));
+  CHECK(mentions(back->unsaid, "zero_quantized_block_size"));
+  CHECK(mentions(hand_over("torchtitan", s)->unsaid, "zero_quantized_weights"));
+}
+
 TEST_CASE("products in 8 bits come back from the words of those that have their scales",
           "[core][handover]") {
   const auto with = [](const std::string& keys) {
