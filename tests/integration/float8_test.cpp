@@ -61,12 +61,11 @@ TEST_CASE("scales and histories are the same in every layout, and go from one to
     CHECK(values(other.run.state, kScales) == values(one.run.state, kScales));
     const test::Numbers its = values(other.run.state, std::string("adam_m.") + kScales);
     for (std::size_t i = 0; i < history.size(); ++i) {
-      CHECK(its[i] == Catch::Approx(history[i]).epsilon(1e-12));
+      CHECK(its[i] == Approx(history[i]).epsilon(1e-12));
     }
     const test::Outcome begun = test::train(delayed(keys), 2);
     const test::Outcome moved = test::train(delayed("tp=4"), 2, &begun.run.state);
-    CHECK(moved.run.trace.steps[1].loss ==
-          Catch::Approx(one.run.trace.steps[3].loss).epsilon(1e-12));
+    CHECK(moved.run.trace.steps[1].loss == Approx(one.run.trace.steps[3].loss).epsilon(1e-12));
   }
 }
 

@@ -130,7 +130,7 @@ void validate_blocks(const Scenario& s, Faults& faults) {
       {m.is_latent() ? heads * latent.v_head_dim : block, "a rank's columns of values"},
       {m.experts > 0 ? m.ffn_hidden / std::max(1, p.expert_tensor_parallel_degree) : block,
        "a rank's features of an expert"},
-      {m.experts > 0 && p.expert_parallel_degree > 0
+      {m.experts > 0 && !m.is_dropless() && p.expert_parallel_degree > 0
            ? m.expert_capacity(tokens * s.microbatch_size() / (p.sequence_parallel() ? tp : 1),
                                p.expert_parallel_degree)
            : block,
