@@ -104,6 +104,10 @@ bool RemoteCommunicator::move(const Transfer& transfer) {
       return all_to_all(transfer, part);
     case OpKind::AllToAllRows:
       return all_to_all_rows(transfer);
+    case OpKind::AllGatherRows:
+      return all_gather_rows(transfer);
+    case OpKind::ReduceScatterRows:
+      return reduce_scatter_rows(transfer);
     case OpKind::Rotate:
       return rotate(transfer);
     default:
@@ -229,6 +233,51 @@ bool RemoteCommunicator::all_to_all_rows(const Transfer& transfer) {
     to += received;
   }
   return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::all_gather_rows(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  const auto rows = rows_in_places(party, party.comes);
+  const std::int64_t own = rows[to_size(transfer.route->position)] * party.bytes;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  std::byte* to = party.target;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::int64_t coming = rows[i] * party.bytes;
+    if (members[i] == rank_) {
+      local::copy(to, party.source, own);
+    } else {
+      if (own > 0) out.push_back({members[i], party.source, own});
+      if (coming > 0) in.push_back({members[i], to, coming});
+    }
+    to += party.places() * party.bytes;
+  }
+  return process_.exchange(transfer.tag, out, in, Patience::Awake);
+}
+
+bool RemoteCommunicator::reduce_scatter_rows(const Transfer& transfer) {
+  const std::vector<Rank>& members = transfer.route->members;
+  const Party& party = transfer.party;
+  const auto rows = rows_in_places(party, party.comes);
+  const std::int64_t own = rows[to_size(transfer.route->position)] * party.bytes;
+  transfer.scratch->resize(members.size() * to_size(own));
+  std::vector<const std::byte*> sources;
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  const std::byte* given = party.source;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    std::byte* const values = transfer.scratch->data() + i * to_size(own);
+    sources.push_back(members[i] == rank_ ? given : values);
+    if (members[i] != rank_) {
+      if (rows[i] > 0) out.push_back({members[i], given, rows[i] * party.bytes});
+      if (own > 0) in.push_back({members[i], values, own});
+    }
+    given += party.places() * party.bytes;
+  }
+  if (!process_.exchange(transfer.tag, out, in, Patience::Awake)) return false;
+  local::add_in_order(party.dtype, sources, {0, own / size_of(party.dtype)}, {party.target});
+  return true;
 }
 
 bool RemoteCommunicator::rotate(const Transfer& transfer) {

@@ -51,6 +51,8 @@ class RemoteCommunicator final : public Communicator {
   /// Part i of the source goes to member i; part i of the target comes from member i.
   bool all_to_all(const Transfer& transfer, std::int64_t part);
   bool all_to_all_rows(const Transfer& transfer);
+  bool all_gather_rows(const Transfer& transfer);
+  bool reduce_scatter_rows(const Transfer& transfer);
   bool rotate(const Transfer& transfer);
   bool all_gather(const Transfer& transfer, std::int64_t part);
   bool from_root(const Transfer& transfer);

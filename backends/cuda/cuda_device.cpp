@@ -126,7 +126,7 @@ Result<void> CudaDevice::set_up() {
 Result<void> CudaDevice::make_staging() {
   for (std::size_t i = 0; i < role_.ops.size(); ++i) {
     const Op& op = role_.ops[i];
-    const bool counted = op.kind == OpKind::AllToAllRows;
+    const bool counted = is_counted(op.kind);
     if (!counted && (!is_copy(op.kind) || op.moves_memory())) continue;
     const auto args = role_.args_of(op);
     const std::int64_t bytes =
@@ -146,7 +146,7 @@ Result<void> CudaDevice::use_graphs() {
   if (program_.updates_per_step != 1) return unsupported("weights are updated within a step");
   for (const Op& op : role_.ops) {
     if (op.stream == Stream::Host) return unsupported("the host computes in every step (offload)");
-    if (op.kind == OpKind::AllToAllRows) {
+    if (is_counted(op.kind)) {
       return unsupported(
           "the host must know how many rows go to experts (model.capacity_factor = 0)");
     }

@@ -29,6 +29,14 @@ class Mover {
         return exchange([&](std::int64_t to) { return to * part; }, part);
       case OpKind::AllToAllRows:
         return exchange_rows();
+      // Within a GPU's memory, to move all places costs less than to read how many have rows.
+      case OpKind::AllGatherRows:
+        return exchange([&](std::int64_t) { return std::int64_t{0}; }, places());
+      case OpKind::ReduceScatterRows:
+        for (std::int64_t i = 0; i < size; ++i) {
+          if (auto done = add(i * places(), places(), false, i); !done) return done;
+        }
+        return {};
       case OpKind::Rotate:
         for (std::int64_t from = 0; from < size; ++from) {
           const Party& next = party((from + 1) % size);
@@ -49,6 +57,9 @@ class Mover {
 
  private:
   const Party& party(std::int64_t i) const { return members_[to_size(i)].party; }
+
+  /// Of the rows of each member, in bytes.
+  std::int64_t places() const { return party(0).places() * party(0).bytes; }
 
   /// Adds up bytes [offset, offset + bytes) of all members in order, and writes the sums to all
   /// targets or to `one`.
@@ -186,7 +197,9 @@ Result<void> LocalCommunicator::enqueue(OpId id, const Op& op, std::span<std::by
                                         std::span<const std::int64_t> bytes, DType dtype) {
   const Place& place = places_[id];
   if (place.meeting == nullptr) return no_route(rank_, id, op);
-  if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
+  const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter ||
+                    op.kind == OpKind::ReduceScatterRows;
+  if (adds && !can_sum(dtype)) {
     return Error{ErrorKind::Unsupported,
                  "backend 'cuda' does not add " + std::string(to_string(dtype)) + " values",
                  std::nullopt};

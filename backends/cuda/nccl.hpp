@@ -41,6 +41,9 @@ struct Nccl {
                                   std::byte* to, std::int64_t elements, DType dtype) = 0;
   virtual Result<void> reduce_scatter(CommHandle comm, StreamHandle stream, const std::byte* from,
                                       std::byte* to, std::int64_t elements, DType dtype) = 0;
+  /// The sum goes to `to` of the root alone.
+  virtual Result<void> reduce(CommHandle comm, StreamHandle stream, const std::byte* from,
+                              std::byte* to, std::int64_t elements, DType dtype, int root) = 0;
   virtual Result<void> broadcast(CommHandle comm, StreamHandle stream, std::byte* buffer,
                                  std::int64_t elements, DType dtype, int root) = 0;
   virtual Result<void> send(CommHandle comm, StreamHandle stream, const std::byte* from,

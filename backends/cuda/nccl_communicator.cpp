@@ -282,7 +282,7 @@ Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byt
   const auto party =
       make_party(rank_, id, op, args, bytes, dtype, static_cast<int>(place.route.members.size()));
   if (!party) return party.error();
-  if (op.kind == OpKind::AllToAllRows) return enqueue_rows(id, op, place, *party);
+  if (is_counted(op.kind)) return enqueue_rows(id, op, place, *party);
   return device_.enqueue_work(id, op.stream, [this, &place, party = *party, stream = op.stream] {
     return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
       return issue(nccl, place, party, device_.handle(stream));
@@ -310,6 +310,13 @@ Result<void> NcclCommunicator::enqueue_rows(OpId id, const Op& op, const Place& 
       return rows_of_members(reinterpret_cast<const std::int32_t*>(counts + offset), party.parts,
                              to_size(party.members));
     };
+    if (party.kind != OpKind::AllToAllRows) {
+      const auto rows =
+          rows_in_places(party, reinterpret_cast<const std::int32_t*>(counts + bytes));
+      return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
+        return issue_places(nccl, place, party, rows, device_.handle(stream));
+      });
+    }
     const auto going = of(0), coming = of(bytes);
     if (auto fits = check_room(party, coming); !fits) return fits;
     return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
@@ -337,6 +344,33 @@ Result<void> NcclCommunicator::issue_rows(Nccl& nccl, const Place& place, const 
     }
     from += going[peer] * party.bytes;
     to += coming[peer] * party.bytes;
+  }
+  const auto ended = nccl.group_end();
+  return done ? ended : done;
+}
+
+/// One group: messages of a member's rows to all others, or a sum of each member's rows for it.
+Result<void> NcclCommunicator::issue_places(Nccl& nccl, const Place& place, const Party& party,
+                                            const std::vector<std::int64_t>& rows,
+                                            StreamHandle stream) {
+  const std::int64_t width = party.bytes / size_of(party.dtype);  // of a row, in elements
+  const int own = place.route.position;
+  const bool gathers = party.kind == OpKind::AllGatherRows;
+  const std::int64_t sent = rows[to_size(own)] * width;
+  auto done = nccl.group_start();
+  for (std::size_t i = 0; i < rows.size() && done; ++i) {
+    const int member = static_cast<int>(i);
+    const std::int64_t at = member * party.places() * party.bytes, elements = rows[i] * width;
+    if (!gathers) {
+      if (elements == 0) continue;
+      done = nccl.reduce(place.comm, stream, party.source + at, party.target, elements, party.dtype,
+                         member);
+      continue;
+    }
+    if (sent > 0) done = nccl.send(place.comm, stream, party.source, sent, party.dtype, member);
+    if (done && elements > 0) {
+      done = nccl.receive(place.comm, stream, party.target + at, elements, party.dtype, member);
+    }
   }
   const auto ended = nccl.group_end();
   return done ? ended : done;

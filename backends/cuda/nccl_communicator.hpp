@@ -97,6 +97,8 @@ class NcclCommunicator final : public Communicator {
   static Result<void> issue_rows(Nccl& nccl, const Place& place, const Party& party,
                                  const std::vector<std::int64_t>& going,
                                  const std::vector<std::int64_t>& coming, StreamHandle stream);
+  static Result<void> issue_places(Nccl& nccl, const Place& place, const Party& party,
+                                   const std::vector<std::int64_t>& rows, StreamHandle stream);
   Result<void> issue(Nccl& nccl, const Place& place, const Party& party, StreamHandle stream) const;
 
   Rank rank_;

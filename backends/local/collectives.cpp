@@ -113,6 +113,25 @@ Result<void> all_to_all_rows(const std::vector<Party>& parties, std::int64_t pos
   return {};
 }
 
+void all_gather_rows(const std::vector<Party>& parties, std::int64_t position) {
+  const Party& own = parties[to_size(position)];
+  const auto rows = rows_in_places(own, own.comes);
+  for (std::size_t i = 0; i < parties.size(); ++i) {
+    copy(own.target + static_cast<std::int64_t>(i) * own.places() * own.bytes, parties[i].source,
+         rows[i] * own.bytes);
+  }
+}
+
+void reduce_scatter_rows(const std::vector<Party>& parties, std::int64_t position) {
+  const Party& own = parties[to_size(position)];
+  const std::int64_t rows = rows_in_places(own, own.comes)[to_size(position)];
+  std::vector<const std::byte*> sources;
+  for (const Party& party : parties) {
+    sources.push_back(party.source + position * own.places() * own.bytes);
+  }
+  add_in_order(own.dtype, sources, {0, rows * own.bytes / size_of(own.dtype)}, {own.target});
+}
+
 }  // namespace
 
 void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
@@ -145,7 +164,9 @@ bool can_sum(DType dtype) { return dtype != DType::U8; }
 
 Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype, int size) {
-  if ((op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && !can_sum(dtype)) {
+  const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter ||
+                    op.kind == OpKind::ReduceScatterRows;
+  if (adds && !can_sum(dtype)) {
     return Error{ErrorKind::Unsupported,
                  "a transfer does not add " + std::string(to_string(dtype)) + " values here",
                  std::nullopt};
@@ -170,6 +191,12 @@ Result<void> move_share(const std::vector<Party>& parties, int position) {
       break;
     case OpKind::AllToAllRows:
       return all_to_all_rows(parties, position);
+    case OpKind::AllGatherRows:
+      all_gather_rows(parties, position);
+      break;
+    case OpKind::ReduceScatterRows:
+      reduce_scatter_rows(parties, position);
+      break;
     case OpKind::Rotate: {
       const std::size_t before = to_size(position == 0 ? std::ssize(parties) - 1 : position - 1);
       copy(own.target, parties[before].source, own.bytes);

@@ -29,7 +29,7 @@ std::string_view parameter_of(std::string_view name) {
 }
 
 bool is_factor(std::string_view name) {
-  name.remove_prefix(length_of_replica(name));
+  name.remove_prefix(length_of_numbered(name, "replica"));
   return name.starts_with("adafactor_");
 }
 

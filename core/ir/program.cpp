@@ -12,10 +12,22 @@ constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
     "param", "param_full", "grad",  "master", "optimizer",     "activation", "boundary",
     "comm",  "workspace",  "input", "metric", "param_version", "outer"};
 
-constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {
-    "call",           "all_reduce",      "all_gather",    "reduce_scatter", "broadcast",
-    "all_to_all",     "all_to_all_rows", "rotate",        "send",           "recv",
-    "host_to_device", "device_to_host",  "drive_to_host", "host_to_drive"};
+constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {"call",
+                                                                    "all_reduce",
+                                                                    "all_gather",
+                                                                    "reduce_scatter",
+                                                                    "broadcast",
+                                                                    "all_to_all",
+                                                                    "all_to_all_rows",
+                                                                    "all_gather_rows",
+                                                                    "reduce_scatter_rows",
+                                                                    "rotate",
+                                                                    "send",
+                                                                    "recv",
+                                                                    "host_to_device",
+                                                                    "device_to_host",
+                                                                    "drive_to_host",
+                                                                    "host_to_drive"};
 
 constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
     "compute",      "layer",        "gather",        "reduce",        "replicate",
@@ -313,6 +325,8 @@ Access access(const Program& program, const Op& op, std::size_t index) {
     case OpKind::Rotate:
       return index == 0 ? Access::Read : Access::Write;
     case OpKind::AllToAllRows:
+    case OpKind::AllGatherRows:
+    case OpKind::ReduceScatterRows:
       return index == 1 ? Access::Write : Access::Read;
     case OpKind::Send:
       return Access::Read;
@@ -328,9 +342,14 @@ Access access(const Program& program, const Op& op, std::size_t index) {
   return Access::ReadWrite;
 }
 
-Bytes payload_bytes(const Program&, const Role& role, const Op& op) {
+Bytes payload_bytes(const Program& program, const Role& role, const Op& op) {
   if (op.kind == OpKind::Call) return Bytes{0};
-  if (op.kind == OpKind::AllToAllRows) return Bytes{std::int64_t{op.rows} * op.row_bytes};
+  if (is_counted(op.kind)) {
+    const Bytes one{std::int64_t{op.rows} * op.row_bytes};
+    return op.kind == OpKind::AllToAllRows
+               ? one
+               : group_size(program.mesh, program.group(op.group())) * one;
+  }
   const auto args = role.args_of(op);
   const std::size_t whole = op.kind == OpKind::AllGather ? 1 : 0;
   return whole < args.size() ? role.buffer(args[whole]).bytes : Bytes{0};

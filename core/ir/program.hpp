@@ -153,20 +153,30 @@ enum class OpKind : std::uint8_t {
   AllToAll,       // args: source, destination
   AllToAllRows,   // of as many rows as counts say. Args: source (read), destination (written), how
                   // many rows go to each member's parts (read), how many come from them (read)
-  Rotate,         // args: source (read), destination (written), which gets the source of the member
-                  // before; the first member comes after the last
-  Send,           // args: one buffer (read)
-  Recv,           // args: one buffer (written)
-  HostToDevice,   // args: one buffer (written), with what `target` says; or one in host memory
-                  // (read) and one on the device (written)
-  DeviceToHost,   // args: one buffer (read); or one on the device (read) and one in host memory
-                  // (written)
-  DriveToHost,    // args: one buffer on the drive (read), one in host memory (written)
-  HostToDrive,    // args: one buffer in host memory (read), one on the drive (written)
+  AllGatherRows,  // of as many rows of each member as counts say. Args: source (read), with the
+                  // rows at its begin; destination (written), with room for a source of each
+                  // member; how many rows the parts of each member have (read), the same numbers on
+                  // all
+  ReduceScatterRows,  // the reverse: args: a place like that destination (read), sums of the rows
+                      // of one's own (written), the same counts (read)
+  Rotate,        // args: source (read), destination (written), which gets the source of the member
+                 // before; the first member comes after the last
+  Send,          // args: one buffer (read)
+  Recv,          // args: one buffer (written)
+  HostToDevice,  // args: one buffer (written), with what `target` says; or one in host memory
+                 // (read) and one on the device (written)
+  DeviceToHost,  // args: one buffer (read); or one on the device (read) and one in host memory
+                 // (written)
+  DriveToHost,   // args: one buffer on the drive (read), one in host memory (written)
+  HostToDrive,   // args: one buffer in host memory (read), one on the drive (written)
 };
 inline constexpr int kNumOpKinds = static_cast<int>(OpKind::HostToDrive) + 1;
 std::string_view to_string(OpKind kind);
 constexpr bool is_collective(OpKind k) { return k >= OpKind::AllReduce && k <= OpKind::Rotate; }
+/// Whether counts say, as the program runs, how many rows are moved.
+constexpr bool is_counted(OpKind k) {
+  return k == OpKind::AllToAllRows || k == OpKind::AllGatherRows || k == OpKind::ReduceScatterRows;
+}
 /// Whether every member sends each of the others another part of its data.
 constexpr bool is_exchange(OpKind k) { return k == OpKind::AllToAll || k == OpKind::AllToAllRows; }
 constexpr bool is_p2p(OpKind k) { return k == OpKind::Send || k == OpKind::Recv; }
@@ -268,7 +278,7 @@ struct Op {
   std::int16_t stage = -1;
   std::int16_t root = 0;  // of a broadcast: the position in the group of the member that sends
   Microbatch microbatch = -1;
-  std::int32_t rows = 0;       // of AllToAllRows: how many a member is expected to send
+  std::int32_t rows = 0;       // where rows are counted: how many a member is expected to have
   std::int32_t row_bytes = 0;  // likewise: bytes of each
   FunctionId function() const { return {target}; }
   GroupId group() const { return {target}; }

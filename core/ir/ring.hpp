@@ -20,6 +20,8 @@ constexpr int ring_rounds(OpKind kind) {
     case OpKind::ReduceScatter:
     case OpKind::AllToAll:
     case OpKind::AllToAllRows:
+    case OpKind::AllGatherRows:
+    case OpKind::ReduceScatterRows:
     case OpKind::Broadcast:
     case OpKind::Rotate:
       return 1;

@@ -326,11 +326,11 @@ class MixtureOfExperts final : public FeedForward {
   /// [experts, capacity, hidden] of one rank -> [ranks, own experts, capacity, hidden]; without a
   /// capacity, as many rows of each expert as there are.
   TensorId to_experts(Part part, TensorId x, const std::string& name) {
-    return exchange(part, x, arriving_, {counts_, arrived_, sent(), hidden_}, name);
+    return exchange(part, x, arriving_, {{counts_, arrived_}, sent(), hidden_}, name);
   }
   /// The reverse.
   TensorId from_experts(Part part, TensorId x, const std::string& name) {
-    return exchange(part, x, places_, {arrived_, counts_, sent(), hidden_}, name);
+    return exchange(part, x, places_, {{arrived_, counts_}, sent(), hidden_}, name);
   }
   std::int64_t sent() const { return rows_.expected / rows_.blocks; }
   TensorId exchange(Part part, TensorId x, std::int64_t places,
@@ -338,25 +338,37 @@ class MixtureOfExperts final : public FeedForward {
     if (shape_.expert_parallel == 1) return x;
     const TensorId there = f_.tensor(places * hidden_, name);
     if (dropless()) {
-      f_.exchange_rows(part, "ep", x, there, counted);
+      f_.communicate_rows(part, OpKind::AllToAllRows, "ep", x, there, counted);
     } else {
       f_.communicate(part, OpKind::AllToAll, "ep", x, there);
     }
     return there;
   }
 
+  /// Whether there are places to which no row may have come. A rank's own rows fill all of theirs.
+  bool is_counted() const { return dropless() && shape_.expert_parallel > 1; }
+  FunctionBuilder::CountedRows places() const { return {{rows_.counts}, sent(), hidden_}; }
+
   /// What came to all ranks that divide each expert.
   TensorId gathered(Part part, TensorId x, const std::string& name) {
     if (rows_.blocks == 1) return x;
     const TensorId all = f_.tensor(rows_.places * hidden_, name);
-    f_.communicate(part, OpKind::AllGather, "tp", x, all);
+    if (is_counted()) {
+      f_.communicate_rows(part, OpKind::AllGatherRows, "tp", x, all, places());
+    } else {
+      f_.communicate(part, OpKind::AllGather, "tp", x, all);
+    }
     return all;
   }
   /// The sum of what they make of it, for the rows that came to this one.
   TensorId summed(Part part, TensorId terms, const std::string& name) {
     if (rows_.blocks == 1) return terms;
     const TensorId own = f_.tensor(arriving_ * hidden_, name);
-    f_.communicate(part, OpKind::ReduceScatter, "tp", terms, own);
+    if (is_counted()) {
+      f_.communicate_rows(part, OpKind::ReduceScatterRows, "tp", terms, own, places());
+    } else {
+      f_.communicate(part, OpKind::ReduceScatter, "tp", terms, own);
+    }
     return own;
   }
 

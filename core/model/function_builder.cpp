@@ -142,10 +142,11 @@ void FunctionBuilder::drop_unneeded() {
     Emitted& emitted = kept[e];
     if (emitted.axis.empty()) {
       emit(emitted.part, emitted.kind, std::move(emitted.call));
-    } else if (emitted.collective == OpKind::AllToAllRows) {
+    } else if (is_counted(emitted.collective)) {
       const auto& in = emitted.call.in;
-      exchange_rows(emitted.part, std::move(emitted.axis), in[0], emitted.call.out[0],
-                    {in[1], in[2], emitted.rows, emitted.width});
+      communicate_rows(emitted.part, emitted.collective, std::move(emitted.axis), in[0],
+                       emitted.call.out[0],
+                       {{in.begin() + 1, in.end()}, emitted.rows, emitted.width});
     } else {
       communicate(emitted.part, emitted.collective, std::move(emitted.axis), emitted.call.in[0],
                   emitted.call.out[0]);
@@ -161,15 +162,15 @@ void FunctionBuilder::communicate(Part part, OpKind kind, std::string axis, Tens
   emitted_.push_back({part, {}, {{}, {}, {in}, {out}}, std::move(axis), kind});
 }
 
-void FunctionBuilder::exchange_rows(Part part, std::string axis, TensorId in, TensorId out,
-                                    const CountedRows& counted) {
-  for (TensorId count : {counted.to, counted.from}) {
+void FunctionBuilder::communicate_rows(Part part, OpKind kind, std::string axis, TensorId in,
+                                       TensorId out, const CountedRows& counted) {
+  for (TensorId count : counted.counts) {
     touch(part, count, false);
     tensors_[count].communicated = true;
   }
-  communicate(part, OpKind::AllToAllRows, std::move(axis), in, out);
+  communicate(part, kind, std::move(axis), in, out);
   Emitted& emitted = emitted_.back();
-  emitted.call.in.insert(emitted.call.in.end(), {counted.to, counted.from});
+  emitted.call.in.insert(emitted.call.in.end(), counted.counts.begin(), counted.counts.end());
   emitted.rows = counted.rows;
   emitted.width = counted.width;
 }

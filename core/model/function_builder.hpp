@@ -35,7 +35,8 @@ struct Communication {
   OpKind kind = OpKind::AllReduce;
   std::string axis;
   Formal in, out;
-  /// Of AllToAllRows: how many rows go where and come from where, and Op::rows and Op::row_bytes.
+  /// Where rows are counted: the counts that follow `in` and `out` among the arguments, and
+  /// Op::rows and Op::row_bytes.
   std::vector<Formal> counts = {};
   std::int32_t rows = 0, row_bytes = 0;
   bool operator==(const Communication&) const = default;
@@ -92,14 +93,14 @@ class FunctionBuilder {
   /// Emits a communication. Kernels before it run before it, kernels that touch `out` wait for it,
   /// and those between run beside it. For an all-reduce or broadcast, `in` and `out` are the same.
   void communicate(Part part, OpKind kind, std::string axis, TensorId in, TensorId out);
-  /// Emits an exchange of as many rows of `width` elements as counts say: `to` those that go to the
-  /// parts of each member, `from` those that come from each. `rows` are expected to be sent.
+  /// Emits a communication of as many rows of `width` elements as `counts` say, which are those
+  /// that the kind of op has. A member is expected to have `rows` of them.
   struct CountedRows {
-    TensorId to, from;
+    std::vector<TensorId> counts;
     std::int64_t rows = 0, width = 0;
   };
-  void exchange_rows(Part part, std::string axis, TensorId in, TensorId out,
-                     const CountedRows& counted);
+  void communicate_rows(Part part, OpKind kind, std::string axis, TensorId in, TensorId out,
+                        const CountedRows& counted);
 
   /// y[rows, out] = x[rows, in] · w[out, in]ᵀ (+ bias) (+ residual)
   void linear_forward(std::int64_t rows, std::int64_t in, std::int64_t out, TensorId x, TensorId w,
@@ -164,7 +165,7 @@ class FunctionBuilder {
     Call call;         // a communication has one tensor on each side
     std::string axis;  // of a communication; empty for a kernel
     OpKind collective = OpKind::AllReduce;
-    std::int64_t rows = 0, width = 0;  // of an exchange of rows, whose counts are inputs, too
+    std::int64_t rows = 0, width = 0;  // where rows are counted; the counts are inputs, too
   };
   /// The tensor that is placed: the whole of a part, or the tensor itself.
   TensorId whole_of(TensorId tensor) const {

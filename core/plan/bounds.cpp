@@ -68,9 +68,10 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const auto& c = std::get<Communication>(step);
     const std::vector<Rank> ranks = group(c.axis);
     if (!collectives || !begun || ranks.size() < 2) continue;
-    const Bytes full = c.kind == OpKind::AllToAllRows ? Bytes{std::int64_t{c.rows} * c.row_bytes}
-                                                      : std::max(c.in.bytes, c.out.bytes);
     const auto n = static_cast<int>(ranks.size());
+    const Bytes counted{std::int64_t{c.rows} * c.row_bytes *
+                        (c.kind == OpKind::AllToAllRows ? 1 : n)};
+    const Bytes full = is_counted(c.kind) ? counted : std::max(c.in.bytes, c.out.bytes);
     const double time =
         collective_time(c.kind, full, n, group_links(s.cluster, ranks), s.cluster).time.total().v;
     auto from = made.find(c.in.name);  // a part may have been made with the whole tensor

@@ -72,7 +72,10 @@ std::string kind_of(const Op& op) {
   if (op.kind == OpKind::Send) return "send";
   if (op.kind == OpKind::Recv) return "recv";
   if (is_copy(op.kind)) return "copy";
-  return std::string(to_string(op.kind));
+  // What is counted is of the kind of what is not: "all_to_all_rows" is an all-to-all.
+  std::string_view kind = to_string(op.kind);
+  if (is_counted(op.kind)) kind.remove_suffix(std::string_view("_rows").size());
+  return std::string(kind);
 }
 
 /// The channel (see make_trace_skeleton) of a message that a rank at pipeline coordinate `pp` sends

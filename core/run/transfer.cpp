@@ -31,23 +31,26 @@ std::string text(const Party& party) {
 Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
                          std::span<const std::int64_t> bytes, DType dtype, int size) {
   Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.largest, op.root};
-  if (op.kind == OpKind::AllToAllRows) {
+  if (is_counted(op.kind)) {
+    const std::size_t last = op.kind == OpKind::AllToAllRows ? 3 : 2;  // of the arguments
     party.bytes = op.row_bytes;
     party.target = args[1];
     party.given = bytes[0] / std::max(op.row_bytes, 1);
     party.room = bytes[1] / std::max(op.row_bytes, 1);
     party.expected = op.rows;
     party.goes = reinterpret_cast<const std::int32_t*>(args[2]);
-    party.comes = reinterpret_cast<const std::int32_t*>(args[3]);
+    party.comes = reinterpret_cast<const std::int32_t*>(args[last]);
     party.members = size;
     party.parts = bytes[2] / size_of(DType::I32) / size;
-    if (op.row_bytes > 0 && op.row_bytes % size_of(dtype) == 0 && bytes[2] == bytes[3] &&
+    const std::int64_t whole = std::max(party.given, party.room);
+    const bool fits = op.kind == OpKind::AllToAllRows || whole == party.places() * size;
+    if (op.row_bytes > 0 && op.row_bytes % size_of(dtype) == 0 && bytes[2] == bytes[last] && fits &&
         party.parts * size * size_of(DType::I32) == bytes[2]) {
       return party;
     }
     return Error{ErrorKind::Internal,
                  place(rank, id, op.kind) + ": " + std::to_string(bytes[2]) + " B and " +
-                     std::to_string(bytes[3]) + " B do not count rows of " +
+                     std::to_string(bytes[last]) + " B do not count rows of " +
                      std::to_string(op.row_bytes) + " B for a group of " + std::to_string(size),
                  std::nullopt};
   }
@@ -76,6 +79,12 @@ std::vector<std::int64_t> rows_of_members(const std::int32_t* counts, std::int64
   for (std::int64_t& sum : rows) {
     for (std::int64_t part = 0; part < parts; ++part) sum += *counts++;
   }
+  return rows;
+}
+
+std::vector<std::int64_t> rows_in_places(const Party& party, const std::int32_t* counts) {
+  std::vector<std::int64_t> rows = rows_of_members(counts, party.parts, to_size(party.members));
+  for (std::int64_t& n : rows) n = std::min(n, party.places());
   return rows;
 }
 

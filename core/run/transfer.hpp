@@ -2,6 +2,7 @@
 // any data moves. The communicators of all backends that compute use it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,19 +25,26 @@ struct Party {
   std::byte* target = nullptr;        // where it wants the result
   bool largest = false;               // Op::largest
   int root = 0;                       // position of the member that sends a broadcast or message
-  // Of an exchange of rows, whose `bytes` are those of one row:
+  // Of a transfer of counted rows, whose `bytes` are those of one row:
   std::int64_t given = 0, room = 0;     // rows that fit into source and target
   std::int64_t expected = 0;            // Op::rows
   const std::int32_t* goes = nullptr;   // by part: rows that go there, `parts` for each member
   const std::int32_t* comes = nullptr;  // likewise: rows that come from there
   std::int64_t parts = 0;
   std::int64_t members = 0;
+  /// In a gather or scatter, where both are the counts of all members: the rows for which each of
+  /// these has places.
+  std::int64_t places() const { return std::min(given, room); }
 };
 
 /// How many rows each of `members` gets (or gives) of those that `counts` lists, `parts` numbers
 /// for each member.
 std::vector<std::int64_t> rows_of_members(const std::int32_t* counts, std::int64_t parts,
                                           std::size_t members);
+
+/// Of a gather or scatter: how many rows each member has. Those for which it has no places, which
+/// check_room() has refused where they came from, are not counted.
+std::vector<std::int64_t> rows_in_places(const Party& party, const std::int32_t* counts);
 
 /// Error InvalidSpec, which says what to set, if more rows come to a member than it has places for.
 Result<void> check_room(const Party& party, std::span<const std::int64_t> rows);

@@ -315,6 +315,58 @@ TEMPLATE_LIST_TEST_CASE("an exchange of rows moves as many as counts say, part b
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("counted rows are gathered to places, and sums of them come back",
+                        "[backends]", Worlds) {
+  std::mt19937 random(5);
+  constexpr std::int64_t kParts = 3, kPlaces = 12;
+  for (const int ranks : {1, 2, 3, 5}) {
+    std::vector<std::int32_t> counts;  // of all ranks; some have none, some fill their places
+    for (std::int64_t i = 0; i < kParts * ranks; ++i) {
+      counts.push_back(static_cast<std::int32_t>(i / kParts == 1 ? 4 : random() % 4));
+    }
+    const auto rows = [&](Rank r) {
+      const auto begin = counts.begin() + r * kParts;
+      return std::accumulate(begin, begin + kParts, std::int64_t{0});
+    };
+    for (const bool gathers : {true, false}) {
+      const std::int64_t all_places = 2 * kPlaces * ranks;
+      Program program = collective_program(
+          ranks, gathers ? OpKind::AllGatherRows : OpKind::ReduceScatterRows, DType::I32,
+          {gathers ? 2 * kPlaces : all_places, gathers ? all_places : 2 * kPlaces, kParts * ranks});
+      for (Op& op : program.roles[0].ops) {
+        op.row_bytes = 8;
+        op.rows = 6;
+      }
+      Ranks<TestType> all(program);
+      const auto value = [](Rank r, std::int64_t i) {
+        return static_cast<std::int32_t>(1000 * r + i);
+      };
+      for (Rank r = 0; r < ranks; ++r) {
+        auto* const own = all.template data<std::int32_t>(r, {0});
+        for (std::int64_t i = 0; i < (gathers ? 2 * kPlaces : all_places); ++i)
+          own[i] = value(r, i);
+        std::copy(counts.begin(), counts.end(), all.template data<std::int32_t>(r, {2}));
+      }
+      all.run_all(random);
+      bool right = true;
+      for (Rank r = 0; r < ranks; ++r) {
+        const auto* const made = all.template data<std::int32_t>(r, {1});
+        for (Rank from = 0; gathers && from < ranks; ++from) {
+          for (std::int64_t i = 0; i < 2 * rows(from); ++i) {
+            right &= made[2 * kPlaces * from + i] == value(from, i);
+          }
+        }
+        for (std::int64_t i = 0; !gathers && i < 2 * rows(r); ++i) {
+          std::int32_t sum = 0;
+          for (Rank from = 0; from < ranks; ++from) sum += value(from, 2 * kPlaces * r + i);
+          right &= made[i] == sum;
+        }
+      }
+      CHECK(right);
+    }
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("rows that have no room end the run, which says how many came to whom",
                         "[backends]", Worlds) {
   const Program program = rows_program(2, 1, 10, 11);

@@ -28,6 +28,7 @@ struct Calls {
   decltype(&ncclAllReduce) all_reduce;
   decltype(&ncclAllGather) all_gather;
   decltype(&ncclReduceScatter) reduce_scatter;
+  decltype(&ncclReduce) reduce;
   decltype(&ncclBroadcast) broadcast;
   decltype(&ncclSend) send;
   decltype(&ncclRecv) receive;
@@ -46,8 +47,8 @@ bool load(SharedLibrary& library, Calls& calls) {
          library.get(calls.all_reduce, "ncclAllReduce") &&
          library.get(calls.all_gather, "ncclAllGather") &&
          library.get(calls.reduce_scatter, "ncclReduceScatter") &&
-         library.get(calls.broadcast, "ncclBroadcast") && library.get(calls.send, "ncclSend") &&
-         library.get(calls.receive, "ncclRecv");
+         library.get(calls.reduce, "ncclReduce") && library.get(calls.broadcast, "ncclBroadcast") &&
+         library.get(calls.send, "ncclSend") && library.get(calls.receive, "ncclRecv");
 }
 
 /// A handle is the address of NCCL's communicator, where NCCL may write until all members have
@@ -137,6 +138,12 @@ class NcclLibrary final : public Nccl {
     return check(calls_.reduce_scatter(from, to, count(elements), type_of(dtype), ncclSum, of(comm),
                                        of(stream)),
                  "ncclReduceScatter");
+  }
+  Result<void> reduce(CommHandle comm, StreamHandle stream, const std::byte* from, std::byte* to,
+                      std::int64_t elements, DType dtype, int root) override {
+    return check(calls_.reduce(from, to, count(elements), type_of(dtype), ncclSum, root, of(comm),
+                               of(stream)),
+                 "ncclReduce");
   }
   Result<void> broadcast(CommHandle comm, StreamHandle stream, std::byte* buffer,
                          std::int64_t elements, DType dtype, int root) override {

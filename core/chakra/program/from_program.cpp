@@ -12,8 +12,10 @@ constexpr std::int64_t kPicoseconds = 1000000;  // of a microsecond
 ChakraCollective collective_of(OpKind kind) {
   switch (kind) {
     case OpKind::AllGather:
+    case OpKind::AllGatherRows:
       return ChakraCollective::AllGather;
     case OpKind::ReduceScatter:
+    case OpKind::ReduceScatterRows:
       return ChakraCollective::ReduceScatter;
     case OpKind::Broadcast:
       return ChakraCollective::Broadcast;
@@ -93,9 +95,12 @@ ChakraNode ChakraWriter::node(Rank rank, const Role& role, OpId id) const {
     node.bytes = at_least_one(done.bytes.v);
     return node;
   }
-  const bool counted = op.kind == OpKind::AllToAllRows;
-  node.payload = at_least_one(counted ? payload_bytes(program_, role, op).v
-                                      : role.buffer(role.args_of(op)[0]).bytes.v);
+  // That of the first argument, which of a gather is the member's own.
+  const std::int64_t payload = !is_counted(op.kind) ? role.buffer(role.args_of(op)[0]).bytes.v
+                               : op.kind == OpKind::ReduceScatterRows
+                                   ? payload_bytes(program_, role, op).v
+                                   : std::int64_t{op.rows} * op.row_bytes;
+  node.payload = at_least_one(payload);
   if (is_copy(op.kind)) {
     // What the host gives and takes is small, and ASTRA-sim has memory beside the device's only if
     // it is told so.

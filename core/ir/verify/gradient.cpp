@@ -86,7 +86,8 @@ class Gradients {
 
   static bool moves(const Op& op) {
     return op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
-           is_exchange(op.kind) || op.kind == OpKind::Rotate || op.moves_memory();
+           is_exchange(op.kind) || is_counted(op.kind) || op.kind == OpKind::Rotate ||
+           op.moves_memory();
   }
 
   /// Whether an op touches a gradient that is followed, or changes parameters. Few ops do.

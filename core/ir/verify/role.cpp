@@ -208,7 +208,7 @@ class RoleCheck {
                         formals[k].name + " needs " + number(formals[k].bytes.v));
           }
         }
-      } else if (op.kind == OpKind::AllToAllRows) {
+      } else if (is_counted(op.kind)) {
         check_rows(id, op, args);
       } else if (args.size() == 2) {
         check_two_buffers(id, op, role_.buffer(args[0]), role_.buffer(args[1]));
@@ -220,7 +220,7 @@ class RoleCheck {
 
   std::size_t expected_args(const Op& op) const {
     if (op.kind == OpKind::Call) return program_.function(op.function()).formals.size();
-    if (op.kind == OpKind::AllToAllRows) return 4;
+    if (is_counted(op.kind)) return op.kind == OpKind::AllToAllRows ? 4 : 3;
     const bool two = op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||
                      op.kind == OpKind::AllToAll || op.kind == OpKind::Rotate || op.moves_memory();
     return two ? 2 : 1;
@@ -259,9 +259,19 @@ class RoleCheck {
       return faults_.add(name + ": its buffers do not consist of rows of " + number(op.row_bytes) +
                          " bytes");
     }
+    const Bytes whole = std::max(buffer(0).bytes, buffer(1).bytes);
+    const Bytes one = std::min(buffer(0).bytes, buffer(1).bytes);
+    const bool gathers = op.kind == OpKind::AllGatherRows;
+    if (op.kind != OpKind::AllToAllRows &&
+        (buffer(gathers ? 1 : 0).bytes != whole || whole != size_of_group(op.group()) * one)) {
+      return faults_.add(name + ": " + number(buffer(0).bytes.v) + " bytes cannot become " +
+                         number(buffer(1).bytes.v) + " bytes in a group of " +
+                         number(size_of_group(op.group())));
+    }
     const std::int64_t counts = buffer(2).bytes.v / size_of(DType::I32);
-    if (buffer(2).dtype != DType::I32 || buffer(3).dtype != DType::I32 ||
-        buffer(2).bytes != buffer(3).bytes || counts % size_of_group(op.group()) != 0) {
+    const Buffer& coming = buffer(args.size() - 1);
+    if (buffer(2).dtype != DType::I32 || coming.dtype != DType::I32 ||
+        buffer(2).bytes != coming.bytes || counts % size_of_group(op.group()) != 0) {
       faults_.add(name + ": its rows are not counted by integers, as many for each of " +
                   number(size_of_group(op.group())) + " members");
     }

@@ -45,6 +45,10 @@ std::optional<Along> Values::along_after(const Op& op, Along before, int ranks, 
         default:
           return when(before == Along::TokenExperts, Along::TokenPlaces);
       }
+    case OpKind::AllGatherRows:  // what has come to a rank's experts, for all that divide these
+      return when(before == Along::TokenPlaces, Along::AllPlaces);
+    case OpKind::ReduceScatterRows:
+      return when(before == Along::PartialPlaces, Along::TokenPlaces);
     case OpKind::Rotate:
       return when(times_passed(before) >= 0, passed(times_passed(before) + 1, ranks));
     default:  // broadcast
@@ -72,7 +76,8 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
                      number(held.content.meaning.version) + " ranks");
   }
   const DType dtype = run.role.buffer(run.role.args_of(op)[0]).dtype;
-  const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter;
+  const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter ||
+                    op.kind == OpKind::ReduceScatterRows;
   const PatternId before = held.content.pattern;
   const bool zeros = what == Means::Zeros;
   for (const Moved& known : moved_[op.group()]) {
@@ -198,7 +203,7 @@ bool Values::collective(RoleRun& run, OpId id) {
       if (!shard) held[0].content.pattern = whole_weights(c.meaning.id, as);
     }
   }
-  if (op.kind == OpKind::AllToAllRows && !counts_rows(run, id, group, held)) return true;
+  if (is_counted(op.kind) && !counts_rows(run, id, group, held)) return true;
   put(run, id, in_place ? 0 : 1, held);
   return true;
 }
@@ -233,12 +238,14 @@ bool Values::in_equal_parts(RoleRun& run, OpId id, const Group& group, const Con
 /// Whether the counts of an exchange of rows are those of its own layer and microbatch, in the
 /// direction in which the rows go. `made`: what its result holds.
 bool Values::counts_rows(RoleRun& run, OpId id, const Group& group, const std::vector<Held>& made) {
-  std::array<Along, 2> wanted = {Along::Own, Along::OwnExperts};  // from places to experts
+  std::vector<Along> wanted = {Along::Own, Along::OwnExperts};  // from places to experts
   std::vector<Held> counts;
   for (const int axis : group.dims) {
     if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) continue;
     const Along after = patterns_.at(made[0].content.pattern).pieces[0].as.placement.along(axis);
     if (is_places(after)) wanted = {Along::OwnExperts, Along::Own};
+    // A gather or scatter is counted by what all of its members have.
+    if (run.role.op(id).kind != OpKind::AllToAllRows) wanted = {Along::Same};
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (!holds(run, id, i + 2, counts)) return false;
       const std::optional<Content> all = unite(counts);

@@ -95,7 +95,7 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
         // Where the parameters stay on the device, a copy that the host updates.
         draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
-      unit.factored = optimizer.is_adafactor() && !layout.balances;
+      unit.factored = optimizer.is_adafactor() && layout.has_gradient();
       if (!unit.factored || optimizer.first_moment_decay > 0) {
         unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
       }

@@ -33,7 +33,7 @@ class FakeNccl final : public Nccl {
     int peer = -1;  // of a message
     const std::byte* from = nullptr;
     std::byte* to = nullptr;
-    int root = 0;  // of a broadcast
+    int root = 0;  // of a broadcast or reduction
     bool matches(const Call& other) const {
       return name == other.name && elements == other.elements && dtype == other.dtype &&
              root == other.root;
@@ -130,6 +130,10 @@ class FakeNccl final : public Nccl {
   Result<void> reduce_scatter(CommHandle c, StreamHandle stream, const std::byte* from,
                               std::byte* to, std::int64_t n, DType t) override {
     return call(c, stream, {"reduce_scatter", n, t, -1, from, to});
+  }
+  Result<void> reduce(CommHandle c, StreamHandle stream, const std::byte* from, std::byte* to,
+                      std::int64_t n, DType t, int root) override {
+    return call(c, stream, {"reduce", n, t, -1, from, to, root});
   }
   Result<void> broadcast(CommHandle c, StreamHandle stream, std::byte* buffer, std::int64_t n,
                          DType t, int root) override {
@@ -269,6 +273,9 @@ class FakeNccl final : public Nccl {
     }
     if (first.name.starts_with("all_reduce")) {
       add_in_rank_order(first.dtype, sources, targets, first.elements, first.name != "all_reduce");
+    } else if (first.name == "reduce") {
+      add_in_rank_order(first.dtype, sources, {targets[to_size(first.root)]}, first.elements,
+                        false);
     } else if (first.name == "broadcast") {
       for (std::byte* to : targets) std::memmove(to, sources[to_size(first.root)], size);
     } else if (first.name == "all_gather") {

@@ -248,6 +248,54 @@ TEST_CASE("rows go as messages of as many as counts say, and none where there ar
   CHECK_FALSE(run(1, {0, 0, 0, 6}, {0, 4, 0, 6}));  // ten rows in eight places
 }
 
+TEST_CASE("counted rows are gathered by messages, and summed for each member that has some",
+          "[backends][cuda]") {
+  const auto calls = [](OpKind kind, std::array<std::int32_t, 4> counts) {
+    const bool gathers = kind == OpKind::AllGatherRows;
+    Program program = testing::program_of("dp", 2);
+    testing::RoleBuilder builder;
+    const BufferId from = builder.buffer(BufferKind::Comm, DType::F32, 3 * (gathers ? 8 : 16));
+    const BufferId to = builder.buffer(BufferKind::Comm, DType::F32, 3 * (gathers ? 16 : 8));
+    const BufferId rows = builder.buffer(BufferKind::Comm, DType::I32, 4);
+    builder.op(kind, Stream::Layer, 0, {from, to, rows});
+    Role role = builder.finish({0, 1});
+    role.ops[0].row_bytes = 12;
+    role.ops[0].rows = 5;
+    program.roles.push_back(role);
+    FakeNccl nccl;
+    nccl.moves = false;
+    std::vector<std::unique_ptr<FakeGpu>> gpus;
+    const auto ranks = a_gpu_each(2, gpus);
+    SoleProcess process;
+    const auto world = NcclWorld::join(program, ranks, nccl, process);
+    REQUIRE(world.ok());
+    Node node(*gpus[0], process);
+    auto device = CudaDevice::create(program, 0, *gpus[0], node);
+    REQUIRE(device.ok());
+    CHECK_FALSE((*device)->use_graphs().ok());  // the host must know the counts
+    NcclCommunicator communicator(program, 0, **device, **world);
+    (*device)->begin_step({});
+    std::vector<std::byte*> args;
+    std::vector<std::int64_t> bytes;
+    for (const BufferId arg : role.args_of(role.ops[0])) {
+      args.push_back((*device)->arena() + role.arena_offset(arg));
+      bytes.push_back(role.buffer(arg).bytes.v);
+    }
+    std::memcpy(args[2], counts.data(), sizeof counts);
+    REQUIRE(communicator.enqueue({0}, role.ops[0], args, bytes, DType::F32).ok());
+    REQUIRE((*device)->synchronize().ok());
+    return nccl.comms[0]->calls;
+  };
+  using Calls = std::vector<std::string>;
+  CHECK(calls(OpKind::AllGatherRows, {1, 2, 0, 5}) ==
+        Calls{"send 9 peer 0 grouped", "receive 9 peer 0 grouped", "send 9 peer 1 grouped",
+              "receive 15 peer 1 grouped"});
+  CHECK(calls(OpKind::AllGatherRows, {0, 0, 0, 5}) == Calls{"receive 15 peer 1 grouped"});
+  CHECK(calls(OpKind::ReduceScatterRows, {1, 2, 0, 5}) ==
+        Calls{"reduce 9 grouped", "reduce 15 grouped"});
+  CHECK(calls(OpKind::ReduceScatterRows, {1, 2, 0, 0}) == Calls{"reduce 9 grouped"});
+}
+
 TEST_CASE("a communicator that fails ends the step and lets go of every other",
           "[backends][cuda]") {
   LoneRank rank;
