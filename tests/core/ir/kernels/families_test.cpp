@@ -235,7 +235,6 @@ TEST_CASE("an update of weights counts its definition, and reads what it writes"
         }));
   CHECK(flops_of_one(KernelKind::NormSquared) == operations_of([&] { v = v + g * g; }));
   // The sums over rows and columns are of the same squares.
-  const Counted b{0.5}, eps{1e-3};
   Counted row{0}, col{0}, scale{0};
   Kernel one = make_kernel(KernelKind::FactorSums, {1, 0, 1, 1, 1, 0, 1});
   CHECK(work(one).flops.v == operations_of([&] {
