@@ -166,6 +166,12 @@ void add_data_parallel(FieldList& f) {
             numbers({0, 2, 4, 8, 16, 32, 64, 128, 256, 512}),
             [](const Scenario& s) { return text(s.strategy.fsdp_reshard_degree); });
   f.say("0", "all shards");
+  f.toggle("8-bit gathers", "parallelism.zero_quantized_weights",
+           "ZeRO++: parameters are gathered as codes of 8 bits, in blocks with a scale.",
+           [](const Scenario& s) { return text(s.strategy.zero_quantized_weights); });
+  f.toggle("4-bit gradients", "parallelism.zero_quantized_gradients",
+           "ZeRO++: gradients are exchanged as codes of few bits, and added up on arrival.",
+           [](const Scenario& s) { return text(s.strategy.zero_quantized_gradients); });
   f.numbers("Prefetch", "parallelism.fsdp_prefetch",
             "FSDP: units gathered ahead of the one in use.", integers(0, 8),
             [](const Scenario& s) { return text(s.strategy.fsdp_prefetch); });
@@ -179,6 +185,9 @@ void add_inside_layers(FieldList& f) {
   f.toggle("Sequence", "parallelism.enable_sequence_parallel",
            "Ranks of a tensor-parallel group divide what lies between their matrix products, too.",
            [](const Scenario& s) { return text(s.strategy.enable_sequence_parallel); });
+  f.numbers("Chunks of it", "parallelism.tensor_parallel_chunks",
+            "Parts in which rows are gathered and scattered beside the products of others.",
+            degrees(16), [](const Scenario& s) { return text(s.strategy.tensor_parallel_chunks); });
   f.numbers("Context", "parallelism.context_parallel_degree",
             "Ranks that divide the tokens of every sequence.", degrees(64),
             [](const Scenario& s) { return text(s.strategy.context_parallel_degree); });
