@@ -15,9 +15,18 @@
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/layout.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/ir/program.hpp"
 
 namespace lockstep {
 namespace {
+
+/// Whether an optimizer's tensor has the shape of its parameter. That of a scale has a history of
+/// each element, in one dimension more (Unit::history).
+bool belongs(std::string_view name, const TensorInfo& parameter, const TensorInfo& state) {
+  std::vector<std::int64_t> shape = state.shape;
+  if (name.ends_with(kFactorScales) && shape.size() == parameter.shape.size() + 1) shape.pop_back();
+  return shape == parameter.shape;
+}
 
 namespace fs = std::filesystem;
 using namespace checkpoint;
@@ -53,7 +62,7 @@ class CheckpointReader final : public StateReader {
       const std::string_view parameter = parameter_of(tensor);
       if (parameter.empty()) continue;
       const auto found = reader->head_.tensors.find(std::string(parameter));
-      if (found == reader->head_.tensors.end() || found->second.shape != info.shape) {
+      if (found == reader->head_.tensors.end() || !belongs(parameter, found->second, info)) {
         return Error{ErrorKind::Parse,
                      (folder / kOptimizerFile).string() + ": tensor \"" + tensor +
                          "\": no parameter of " + kModelFile + " has that name and shape",
