@@ -15,12 +15,23 @@
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/layout.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/ir/program.hpp"
 
 namespace lockstep {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace checkpoint;
+
+/// Whether an optimizer's tensor has the shape of its parameter, or one of its own. That of a scale
+/// has a history of each element, in one dimension more (Unit::history).
+bool belongs(std::string_view name, const TensorInfo& parameter, const TensorInfo& state) {
+  if (has_own_shape(name)) return true;
+  std::vector<std::int64_t> shape = state.shape;
+  if (name.ends_with(kFactorScales) && shape.size() == parameter.shape.size() + 1) shape.pop_back();
+  return shape == parameter.shape;
+}
+
+namespace fs = std::filesystem;
 
 constexpr std::array<const char*, 2> kFiles = {kModelFile, kOptimizerFile};
 constexpr std::int64_t kBlock = 1 << 22;  // bytes that are read at a time
@@ -53,8 +64,7 @@ class CheckpointReader final : public StateReader {
       const std::string_view parameter = parameter_of(tensor);
       if (parameter.empty()) continue;
       const auto found = reader->head_.tensors.find(std::string(parameter));
-      if (found == reader->head_.tensors.end() ||
-          (!is_factor(tensor) && found->second.shape != info.shape)) {
+      if (found == reader->head_.tensors.end() || !belongs(tensor, found->second, info)) {
         return Error{ErrorKind::Parse,
                      (folder / kOptimizerFile).string() + ": tensor \"" + tensor +
                          "\": no parameter of " + kModelFile + " has that name and shape",

@@ -28,9 +28,9 @@ std::string_view parameter_of(std::string_view name) {
   return replica > 0 ? name : std::string_view{};
 }
 
-bool is_factor(std::string_view name) {
+bool has_own_shape(std::string_view name) {
   name.remove_prefix(length_of_numbered(name, "replica"));
-  return name.starts_with("adafactor_");
+  return name.starts_with("adafactor_") || name.starts_with("sketch.");
 }
 
 const char* file_of(std::string_view tensor) {

@@ -20,8 +20,9 @@ inline constexpr std::string_view kStepPrefix = "step-";
 
 /// The parameter of an optimizer tensor: "adam_m.x" gives "x"; empty if `name` is another tensor's.
 std::string_view parameter_of(std::string_view name);
-/// Whether an optimizer tensor is of rows or columns of its parameter, and not of its shape.
-bool is_factor(std::string_view name);
+/// Whether an optimizer tensor is not of its parameter's shape: moments of its rows or columns
+/// (Adafactor), or its right factor of low rank (PowerSGD).
+bool has_own_shape(std::string_view name);
 /// The file in which a tensor lies.
 const char* file_of(std::string_view tensor);
 

@@ -71,7 +71,7 @@ class ConformanceCases {
 
   // conformance_compression.cpp
   /// Codes of `parts` parts of n values, and values of such codes.
-  void codes(std::int64_t n, std::int64_t parts, std::int64_t block);
+  void block_codes(std::int64_t n, std::int64_t parts, std::int64_t block);
   void basis(std::int64_t rows, std::int64_t cols);
 
   // conformance_float8.cpp

@@ -31,7 +31,7 @@ Numbers bytes_of(std::int64_t n, std::int64_t parts, std::int64_t block, int bit
 
 }  // namespace
 
-void ConformanceCases::codes(std::int64_t n, std::int64_t parts, std::int64_t block) {
+void ConformanceCases::block_codes(std::int64_t n, std::int64_t parts, std::int64_t block) {
   Numbers x = wave(n * parts, 3.0);
   for (std::size_t i = 0; i < x.size(); ++i) {
     x[i] = std::ldexp(x[i], static_cast<int>(i / 3 * 7 % 12) - 6);

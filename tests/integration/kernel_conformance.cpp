@@ -152,10 +152,10 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.adamw_8bit(101, 4);
   cases.adamw_8bit(2048, 1000);
   for (const std::int64_t n : {1, 7, 1000}) cases.scale(n);
-  cases.codes(1, 1, 2);
-  cases.codes(9, 6, 4);
-  cases.codes(1024, 4, 256);
-  cases.codes(1023, 2, 300);
+  cases.block_codes(1, 1, 2);
+  cases.block_codes(9, 6, 4);
+  cases.block_codes(1024, 4, 256);
+  cases.block_codes(1023, 2, 300);
   cases.basis(1, 1);
   cases.basis(5, 3);
   cases.basis(300, 4);
