@@ -51,7 +51,8 @@ std::map<CommKey, CommMembers> communicators_of(const Program& program) {
       if (route.members.empty()) continue;
       CommMembers& members = all[key_of(route, op)];
       members.ranks = route.members;
-      members.exchange |= is_exchange(op.kind) || op.kind == OpKind::Rotate;
+      members.exchange |= is_exchange(op.kind) || op.kind == OpKind::Rotate ||
+                          op.kind == OpKind::AllGatherRows;  // what goes as messages
     }
   }
   return all;
