@@ -7,7 +7,7 @@
 namespace lockstep::cpu {
 
 struct CalibrateOptions {
-  bool quick = false;         // fewer sizes and repetitions: about 3 seconds instead of about 20
+  bool quick = false;         // fewer sizes and repetitions: about 6 seconds instead of about 60
   int ranks_per_device = 64;  // how many ranks the profile allows; they share the cores
 };
 
