@@ -60,7 +60,7 @@ struct IdleGpu final : Driver {
     return ++kernels, Result<void>();
   }
   Result<void> add_in_order(StreamHandle, DType, std::int64_t, std::span<const std::byte* const>,
-                            std::span<std::byte* const>) override {
+                            std::span<std::byte* const>, bool) override {
     return {};
   }
   Result<void> exchange_rows(StreamHandle, const RowExchange&) override { return {}; }
