@@ -236,7 +236,7 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0, chunked = 0;
+      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0, chunked = 0, compressed = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -254,6 +254,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     narrow += s->training.fp8 != Fp8Format::None ? 1 : 0;
     apart += s->strategy.trains_apart() ? 1 : 0;
     chunked += s->strategy.tensor_parallel_chunks > 1 ? 1 : 0;
+    compressed += s->strategy.sends_codes() || s->strategy.power_sgd.on() ? 1 : 0;
   }
   CHECK(passed == 400);
   CHECK(adapted >= 50);
@@ -261,6 +262,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
   CHECK(narrow >= 20);
   CHECK(apart >= 20);
   CHECK(chunked >= 20);
+  CHECK(compressed >= 40);
   CHECK(shared_keys >= 10);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -269,7 +271,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
 // divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, products
-// have 8 bits, replicas train apart, or rows go in chunks
+// have 8 bits, communication is compressed, replicas train apart, or rows go in chunks
 // (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
@@ -284,9 +286,13 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     const std::optional<Scenario> s = lowers(architecture, row, DType::F64);
     if (!s || s->strategy.world_size() > 32 || s->updates_per_step() > 1) continue;
     const StrategySpec& p = s->strategy;
-    if (s->kv_replicas() == 1 && !p.experts_over_tp() && p.vocabulary_stages() == 1 &&
-        !p.passes_keys() && s->model.experts == 0 && !s->optimizer.is_muon() &&
-        s->training.fp8 == Fp8Format::None && !p.trains_apart() && p.tensor_parallel_chunks == 1) {
+    // Rounded gradients are not those of one rank, nor are blocks those of a rank's parts.
+    const bool rounds = p.zero_quantized_weights && p.tensor_parallel_degree > 1;
+    if (p.zero_quantized_gradients || rounds) continue;
+    if (s->kv_replicas() == 1 && !p.zero_quantized_weights && !p.power_sgd.on() &&
+        !p.experts_over_tp() && p.vocabulary_stages() == 1 && !p.passes_keys() &&
+        s->model.experts == 0 && !s->optimizer.is_muon() && s->training.fp8 == Fp8Format::None &&
+        !p.trains_apart() && p.tensor_parallel_chunks == 1) {
       continue;
     }
     ++trained;
