@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "backends/sim/engine.hpp"
@@ -81,9 +82,10 @@ Result<Probe> simulated_probe(const Scenario& scenario) {
   Result<Program> program = lower_unverified(scenario);
   if (!program) return program.error();
   // Most steps of replicas that train apart do not bring them together.
-  const bool apart = program->sync_every > 1;
-  const Result<sim::Timeline> timeline = sim::simulate_with_loader(
-      apart ? without_synchronization(*program) : *program, scenario.cluster, scenario.what_if);
+  std::optional<Program> usual;
+  if (program->sync_every > 1) usual = without_synchronization(*program);
+  const Result<sim::Timeline> timeline =
+      sim::simulate_with_loader(usual ? *usual : *program, scenario.cluster, scenario.what_if);
   if (!timeline) return timeline.error();
   Probe probe;
   probe.step = to_seconds(timeline->makespan);

@@ -1,3 +1,4 @@
+#include <array>
 #include <bit>
 #include <map>
 
@@ -11,9 +12,10 @@ namespace {
 class Fingerprint {
  public:
   void add(std::uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte, value >>= 8) {
-      hash_ = (hash_ ^ (value & 0xff)) * 0x100000001b3U;
-    }
+    // Most numbers are small. The zero bytes above them are multiplications alone, done at once.
+    int byte = 0;
+    for (; value != 0; ++byte, value >>= 8) hash_ = (hash_ ^ (value & 0xff)) * kPrime;
+    hash_ *= kPowers[to_size(8 - byte)];
   }
   void add(std::int64_t value) { add(static_cast<std::uint64_t>(value)); }
   void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
@@ -32,6 +34,12 @@ class Fingerprint {
   std::uint64_t hash() const { return hash_ == 0 ? 1 : hash_; }
 
  private:
+  static constexpr std::uint64_t kPrime = 0x100000001b3U;
+  static constexpr std::array<std::uint64_t, 9> kPowers = [] {
+    std::array<std::uint64_t, 9> powers{1};
+    for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = powers[i - 1] * kPrime;
+    return powers;
+  }();
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 

@@ -48,8 +48,9 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
 
 /// Runs all passes in the order of the table. If `each`, the program is verified after every pass;
 /// otherwise it is not verified here.
-Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_pass, bool each) {
-  Draft draft(scenario);
+Result<Program> run_passes(const Scenario& scenario, const PassObserver& after_pass, bool each,
+                           Draft::Arithmetic arithmetic = Draft::Arithmetic::Count) {
+  Draft draft(scenario, arithmetic);
   const std::vector<Error> frozen = faults_of_frozen(scenario.model, draft.model);
   if (!frozen.empty()) return frozen.front();
   for (const LoweringPass& pass : passes()) {
@@ -109,7 +110,7 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) 
 }
 
 Result<Program> lower_unverified(const Scenario& scenario) {
-  return run_passes(scenario, {}, false);
+  return run_passes(scenario, {}, false, Draft::Arithmetic::LeaveOut);
 }
 
 Result<Program> lower_verifying_passes(const Scenario& scenario) {

@@ -33,6 +33,7 @@ Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass =
 Result<Program> lower_to_fit(const Scenario& scenario, MemoryFigures* most = nullptr);
 
 /// lower() without the proof, for small programs of layouts that are only compared and never run.
+/// Nor does it count the model's arithmetic: model_flops_per_step is 0.
 Result<Program> lower_unverified(const Scenario& scenario);
 
 /// lower(), which verifies the program after every pass that leaves a verifiable one; an error

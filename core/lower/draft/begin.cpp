@@ -17,7 +17,7 @@ Float8Factors float8_factors(const TrainingSpec& t) {
 
 }  // namespace
 
-Draft::Draft(const Scenario& s) : scenario(s) {
+Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
   const StrategySpec& strategy = s.strategy;
   program.mesh.dims = {{"pp", strategy.pipeline_parallel_degree},
                        {"dp_replicate", strategy.data_parallel_replicate_degree},
@@ -118,6 +118,7 @@ Draft::Draft(const Scenario& s) : scenario(s) {
       }
     }
   }
+  if (arithmetic == Arithmetic::LeaveOut) return;
   const double passes = double(s.num_microbatches()) * strategy.data_parallel_degree();
   const bool undivided = shape.vocabulary_parts() == 1 && shape.context_parallel == 1;
   const Flops of_pass = undivided           ? model.training_flops()

@@ -53,7 +53,10 @@ struct FunctionOrigin {
 
 struct Draft : ProgramBuilder {
   /// Makes the mesh, and the model's layers in the shapes that a rank computes.
-  explicit Draft(const Scenario& s);
+  /// Counting a model's arithmetic takes a part of the time that a small program takes. It is left
+  /// out where nobody asks for it; model_flops_per_step is then 0.
+  enum class Arithmetic { Count, LeaveOut };
+  explicit Draft(const Scenario& s, Arithmetic arithmetic = Arithmetic::Count);
   const Scenario& scenario;
   Model model;
   /// After the pass "pipeline", those of every copy of the model.
