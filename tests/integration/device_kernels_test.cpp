@@ -109,6 +109,7 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
   using K = KernelKind;
   const std::set<K> sums = {K::Gemm,
                             K::ScaledGemm,
+                            K::Largest,
                             K::ColumnSum,
                             K::AttentionForward,
                             K::AttentionBackward,
