@@ -14,7 +14,8 @@
 // are summed over them; or, with expert tensor parallelism, they divide each expert as they do a
 // dense network: what came to the experts of one of them is gathered by all, and what they make of
 // it is summed and scattered (Singh et al. 2023, A Hybrid Tensor-Expert-Data Parallelism Approach;
-// Megatron Core's expert_tensor_parallel_size).
+// Megatron Core's expert_tensor_parallel_size). Without sequence parallelism they must do that, and
+// as all of them route all rows, nothing is gathered, and sums are all-reduced.
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
 //   rank, for its own experts -> their networks -> all-to-all back -> sum of the choices by gates
@@ -54,7 +55,7 @@ namespace {
 /// The rows of the experts that this rank holds, from all ranks of "ep".
 struct RowsOfExperts {
   std::int64_t groups, chunks;    // experts; ranks from which rows come, those of tp together
-  std::int64_t blocks;            // ranks of tp that divide each expert, whose rows are gathered
+  std::int64_t blocks;            // ranks of tp whose rows are gathered; 1: their rows are the same
   std::int64_t capacity;          // places of each expert for rows of each rank; 0: no such places
   std::int64_t places, expected;  // of all of them
   TensorId counts = {};           // [chunks, groups]; invalid with a capacity
@@ -168,7 +169,8 @@ class ExpertLinear {
 };
 
 RowsOfExperts rows_of_experts(const ModelSpec& spec, const LayerShape& shape) {
-  const int ranks = shape.expert_parallel, blocks = shape.expert_tensor_parallel;
+  const int ranks = shape.expert_parallel;
+  const int blocks = shape.sequence_parallel ? shape.expert_tensor_parallel : 1;
   RowsOfExperts rows{spec.experts / ranks, std::int64_t{blocks} * ranks, blocks, 0, 0, 0};
   if (spec.is_dropless()) {
     const ModelSpec::ExpertRows all = spec.expert_rows(shape.own_rows(), ranks);
@@ -362,7 +364,11 @@ class MixtureOfExperts final : public FeedForward {
   }
   /// The sum of what they make of it, for the rows that came to this one.
   TensorId summed(Part part, TensorId terms, const std::string& name) {
-    if (rows_.blocks == 1) return terms;
+    if (shape_.expert_tensor_parallel == 1) return terms;
+    if (!shape_.sequence_parallel) {
+      f_.communicate(part, OpKind::AllReduce, "tp", terms, terms);
+      return terms;
+    }
     const TensorId own = f_.tensor(arriving_ * hidden_, name);
     if (is_counted()) {
       f_.communicate_rows(part, OpKind::ReduceScatterRows, "tp", terms, own, places());

@@ -25,8 +25,8 @@ constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; 
 constexpr Along counts_of(Along places) {
   return is_experts(places)   ? Along::OwnExperts
          : is_places(places)  ? Along::Own
-         : is_divided(places) ? Along::Same
-                              : places;
+         : is_divided(places) || places == Along::Split ? Along::Same
+                                                        : places;
 }
 
 bool ragged_gemm(const Kernel& k, AxisOperands& o) {
@@ -38,7 +38,9 @@ bool ragged_gemm_weight(const Kernel& k, AxisOperands& o) {
   return o.in[2] == counts_of(o.in[0]) && expert_gradient(k, o, o.in[0], o.in[1]);
 }
 
-constexpr bool may_activate(Along a) { return has_places(a) || is_divided(a); }
+constexpr bool may_activate(Along a) {
+  return has_places(a) || is_divided(a) || a == Along::Split;
+}
 bool ragged_activation(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   return may_activate(x) && o.in[1] == counts_of(x) && results(k, o, {{x}});
@@ -107,11 +109,14 @@ namespace placing {
 
 /// Products of rows in places with the experts' weights: with those of the rank's own experts, or
 /// with those of all. Ranks that divide each expert make their part of its features of all rows,
-/// or, of parts of these, terms of a sum.
+/// which they have gathered or all have, or, of parts of these, terms of a sum.
 bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bias) {
   if (b == Along::Split && is_divided(a)) {
     const Along made = a == Along::AllPlaces ? Along::SplitPlaces : Along::PartialPlaces;
     return bias == Along::Nothing && results(k, o, {{made}});
+  }
+  if (b == Along::Split && (a == Along::Same || a == Along::Split)) {
+    return bias == Along::Nothing && results(k, o, {{product(a, b)}});
   }
   const Along weights = is_experts(a) ? Along::Split : Along::Same;
   return has_places(a) && b == weights && fits(bias, weights) && results(k, o, {{a}});
@@ -121,6 +126,10 @@ bool expert_product(const Kernel& k, AxisOperands& o, Along a, Along b, Along bi
 bool expert_gradient(const Kernel& k, AxisOperands& o, Along dy, Along x) {
   if (is_divided(dy) && is_divided(x)) {
     return dy != x && results(k, o, {{Along::Split, Along::Split}});
+  }
+  if (dy == Along::Split || x == Along::Split) {
+    const Along dw = weight_gradient(dy, x);
+    return dw == Along::Split && results(k, o, {{dw, dy}});
   }
   if (!has_places(dy) || x != dy) return false;
   const Along dw = is_experts(dy) ? Along::Split : sum_over_rows(of_places(dy));

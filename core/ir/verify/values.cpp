@@ -581,7 +581,11 @@ void Values::finish(RoleRun& run) {
     }
   }
   check_weights_after(run, end, run.synchronizing);
-  if (program_.sync_every > 0 && !run.synchronizing && !failed_) {
+  const auto& units = run.role.units;
+  const bool trains = std::any_of(units.begin(), units.end(), [](const Unit& unit) {
+    return !unit.frozen;  // what is only read is the same everywhere
+  });
+  if (program_.sync_every > 0 && trains && !run.synchronizing && !failed_) {
     fault(run, end,
           "the step ends, but nothing brings the replicas together, which train apart: no op is of "
           "phase S");

@@ -90,13 +90,26 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
   const int ep = p.expert_parallel_degree;
   const std::string degree = "expert_parallel_degree=" + std::to_string(ep);
   const std::string key = "parallelism.expert_parallel_degree";
-  if (m.experts > 0 && p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel) {
+  const int etp = p.expert_tensor_parallel_degree;
+  const bool same_rows =
+      m.experts > 0 && p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel;
+  if (same_rows && etp == 1) {
     faults.add("parallelism.tensor_parallel_degree",
                "tensor parallelism does not divide experts: every rank would compute all of their "
-               "tokens; enable_sequence_parallel gives each its own rows of them",
+               "tokens; enable_sequence_parallel gives each its own rows of them, and "
+               "expert_tensor_parallel_degree=" +
+                   std::to_string(p.tensor_parallel_degree) + " its part of each expert",
                ErrorKind::Unsupported);
   }
-  const int etp = p.expert_tensor_parallel_degree;
+  if (same_rows && etp > 1 && ep > 1 && m.is_dropless()) {
+    faults.add("parallelism.enable_sequence_parallel",
+               "the sums of divided experts are not counted: without sequence parallelism, "
+               "expert_parallel_degree=" +
+                   std::to_string(ep) +
+                   " would all-reduce all places that rows may come to; enable it, or give "
+                   "model.capacity_factor",
+               ErrorKind::Unsupported);
+  }
   if (etp != 1) {
     const std::string divided = "parallelism.expert_tensor_parallel_degree";
     const std::string given = "expert_tensor_parallel_degree=" + std::to_string(etp);
