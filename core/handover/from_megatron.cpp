@@ -300,11 +300,10 @@ class MegatronReader : MegatronAccount {
       plan_.set("parallelism.expert_parallel_degree", ep, from("expert-model-parallel-size"));
       // Experts without tensor parallelism lie on the ranks of it, and of context parallelism.
       plan_.flag("parallelism.expert_parallel_folding", tp * cp > 1 && etp == 1,
-                 given("expert-tensor-parallel-size") ? from("expert-tensor-parallel-size") : "");
+                 from_if_given("expert-tensor-parallel-size"));
     }
     if (given("num-experts") && etp > 1) {  // as many as divide the rest, unless something is said
-      const std::string said =
-          given("expert-tensor-parallel-size") ? from("expert-tensor-parallel-size") : "";
+      const std::string said = from_if_given("expert-tensor-parallel-size");
       if (llama_) {
         plan_.set("parallelism.expert_tensor_parallel_degree", etp, said);
       } else {
@@ -398,10 +397,9 @@ class MegatronReader : MegatronAccount {
         std::max<std::int64_t>(1, batch / product_of({micro, replicas_}));
     // In a pipeline all microbatches of a step are in one flush.
     plan_.set("training.local_batch_size", pipelined_ ? product_of({micro, microbatches}) : micro,
-              given("micro-batch-size") ? from("micro-batch-size") : "");
+              from_if_given("micro-batch-size"));
     plan_.set("parallelism.pipeline_parallel_microbatches", pipelined_ ? microbatches : 1);
-    plan_.set("training.global_batch_size", batch,
-              given("global-batch-size") ? from("global-batch-size") : "");
+    plan_.set("training.global_batch_size", batch, from_if_given("global-batch-size"));
     for (const char* ramp : {"rampup-batch-size", "step-batch-size-schedule"}) {
       if (given(ramp)) {
         word(ramp);
@@ -466,12 +464,12 @@ class MegatronReader : MegatronAccount {
                  "\"");
     } else {
       plan_.text("training.fp8", format, from("fp8-format"));
-      plan_.text("training.fp8_recipe", recipe, from("fp8-recipe"));
+      plan_.text("training.fp8_recipe", recipe, from_if_given("fp8-recipe"));
       if (recipe == "delayed") {
         take("training.fp8_amax_history_len", 1);
         const std::string algo = word("fp8-amax-compute-algo");
         plan_.text("training.fp8_amax_compute_algo", algo.empty() ? "most_recent" : algo,
-                   from("fp8-amax-compute-algo"));
+                   from_if_given("fp8-amax-compute-algo"));
         take("training.fp8_margin", 0);
       }
       if (flag("first-last-layers-bf16")) {

@@ -26,6 +26,9 @@ class MegatronAccount {
   const std::string& words(const std::string& name) const { return given_.at(name).value; }
   /// "--name value", for the plan's account. Requires that it is given.
   std::string from(const std::string& name) const;
+  std::string from_if_given(const std::string& name) const {
+    return given_.contains(name) ? from(name) : "";
+  }
 
   /// These read an argument and note that it is known. The first word of its value; empty if it is
   /// not given.

@@ -23,8 +23,8 @@ constexpr Along indices(Along rows) { return is_rows(rows) ? Along::Own : rows; 
 /// The placement of how many rows in places, or rows that were sent to a rank's experts, there are
 /// of each expert.
 constexpr Along counts_of(Along places) {
-  return is_experts(places)   ? Along::OwnExperts
-         : is_places(places)  ? Along::Own
+  return is_experts(places)                             ? Along::OwnExperts
+         : is_places(places)                            ? Along::Own
          : is_divided(places) || places == Along::Split ? Along::Same
                                                         : places;
 }
@@ -38,9 +38,7 @@ bool ragged_gemm_weight(const Kernel& k, AxisOperands& o) {
   return o.in[2] == counts_of(o.in[0]) && expert_gradient(k, o, o.in[0], o.in[1]);
 }
 
-constexpr bool may_activate(Along a) {
-  return has_places(a) || is_divided(a) || a == Along::Split;
-}
+constexpr bool may_activate(Along a) { return has_places(a) || is_divided(a) || a == Along::Split; }
 bool ragged_activation(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
   return may_activate(x) && o.in[1] == counts_of(x) && results(k, o, {{x}});

@@ -83,10 +83,12 @@ bool Values::content(RoleRun& run, const Touch& touch, Content& out) {
     if (c.pattern == 0) continue;  // nothing is written there
     if (c.meaning.what != Means::Zeros) {
       const bool first = out.meaning.what == Means::Unknown;
+      Meaning other = c.meaning;
+      if (out.meaning.own || other.own) out.meaning.own = other.own = true;  // of a part, or of all
       if (first) {
-        out.meaning = c.meaning;
+        out.meaning = other;
         out.origin = c.origin;
-      } else if (out.meaning != c.meaning || out.origin != c.origin) {
+      } else if (out.meaning != other || out.origin != c.origin) {
         out.meaning = {};
         out.meaning.id = 1;  // there are several meanings
       }

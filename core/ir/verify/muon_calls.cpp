@@ -114,9 +114,18 @@ bool Values::orthogonalize(RoleRun& run, OpId id) {
   found[0] = patterns_.uniform(whole);
   const Summary& summary = summaries_.of(op.function(), found);
   if (!summary.fault.empty()) return fault(run, id, parameter.name + ": " + summary.fault);
+  run.ranges.touch_all(op, touches_);
+  if (overlaps(function)) {
+    return fault(run, id, "is given one buffer for two tensors, one of which it writes");
+  }
   Content after = *matrix;
   after.meaning.what = Means::Orthogonal;
   put(run, id, 0, {{0, function.formals[0].bytes.v, after}});
+  // What it computes on the way is for nobody else.
+  for (const int f : function.formals.ids()) {
+    if (f == 0 || function.formals[f].access == Access::Read) continue;
+    put(run, id, to_size(f), {{0, function.formals[f].bytes.v, Content{}}});
+  }
   return true;
 }
 

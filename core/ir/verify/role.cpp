@@ -373,6 +373,12 @@ class RoleCheck {
       if (!in_table(unit.shard_group.v, program_.groups)) {
         return faults_.add(name + " names a shard group that does not exist");
       }
+      const std::vector<int>& dims = program_.group(unit.shard_group).dims;
+      if (std::find(dims.begin(), dims.end(), program_.replica_dim()) != dims.end()) {
+        return faults_.add(name +
+                           " is divided over replicas that train apart, each of which has "
+                           "weights of its own");
+      }
       const std::int64_t n = group_size(program_.mesh, program_.group(unit.shard_group));
       if (__builtin_mul_overflow(covered, n, &covered)) covered = unit.elements;
       if (unit.whole_param) held = covered;

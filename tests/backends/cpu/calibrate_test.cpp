@@ -44,11 +44,12 @@ TEST_CASE("calibration fills every figure that the cost model reads", "[backends
     }
   }
   CHECK(narrow == wide);
-  // The first two have nothing to measure: a handful of scalars, and given seconds. The others do
+  // The first four have nothing to measure: a handful of scalars, and given seconds. The others do
   // what experts send them; they are taken to go as well as kernels that are measured.
-  CHECK(kinds == std::set<std::string_view>{
-                     "clip_coefficient", "delay", "ragged_activation_backward",
-                     "ragged_activation_forward", "ragged_gemm", "ragged_gemm_weight"});
+  CHECK(kinds == std::set<std::string_view>{"clip_coefficient", "delay", "delayed_scale", "largest",
+                                            "ragged_activation_backward",
+                                            "ragged_activation_forward", "ragged_gemm",
+                                            "ragged_gemm_weight"});
 }
 
 }  // namespace

@@ -257,3 +257,44 @@ TEST_CASE("a gradient that replicas sum although they train apart is refused", "
   const auto faults = verify(p);
   REQUIRE_FALSE(faults.empty());
 }
+
+TEST_CASE("replicas that train apart do not divide a unit among them", "[core][ir]") {
+  Program p = apart();
+  CHECK(first_fault(p) == "sound");
+  GroupId replicas;
+  for (const GroupId id : p.groups.ids()) {
+    if (p.groups[id].dims == std::vector<int>{p.replica_dim()}) replicas = id;
+  }
+  REQUIRE(replicas.valid());
+  for (Role& role : p.roles) role.units[1].shard_group = replicas;
+  CHECK_THAT(first_fault(p), ContainsSubstring("is divided over replicas that train apart"));
+}
+
+TEST_CASE("what orthogonalizing a matrix writes on the way is nothing that others read",
+          "[core][ir]") {
+  Scenario s = test::tiny_scenario(Architecture::Llama, {});
+  s.optimizer.name = OptimizerKind::Muon;
+  Program p = test::lowered(s);
+  CHECK(first_fault(p) == "sound");
+  // Its first scratch buffer is the matrix of the next call, or its own.
+  const auto is = call_of(p, "newton_schulz.");
+  const std::size_t first = find(p, is), next = find(p, is, 1);
+  Role& role = p.roles[0];
+  const auto argument = [&](std::size_t op, std::size_t i) -> BufferId& {
+    return role.args[role.ops[op].args_begin + i];
+  };
+  const Buffer scratch = role.buffer(argument(first, 1)), matrix = role.buffer(argument(next, 0));
+  REQUIRE(scratch.bytes >= matrix.bytes);
+  const BufferId own = argument(first, 1);
+  argument(first, 1) = argument(first, 0);
+  CHECK_THAT(first_fault(p), ContainsSubstring("one buffer for two tensors"));
+  argument(first, 1) = own;
+  for (std::size_t i = 1; i < 4; ++i) {
+    const BufferId before = argument(first, i);
+    if (role.buffer(before).bytes != matrix.bytes) continue;
+    argument(first, i) = argument(next, 0);
+    INFO(i);
+    CHECK(first_fault(p) != "sound");
+    argument(first, i) = before;
+  }
+}
