@@ -220,7 +220,7 @@ void add_inside_layers(FieldList& f) {
             "Without dropping: rows that a rank's experts have memory for, over its even share.",
             numbers({0, 1, 1.25, 1.5, 2, 4, 8}),
             [](const Scenario& s) { return number(s.model.expert_rank_capacity_factor); });
-  f.say("0", "all that can come");
+  f.say("0", "for all");
 }
 
 void add_apart(FieldList& f) {
