@@ -320,16 +320,19 @@ void ConformanceCases::line(std::int64_t n) {
            .scalars = {divided == 0 ? 0 : 1e-3, 0.5, 0.9, 0.1},
            .in = {gradient, coefficient, row, col, positive(count, 2), positive(count, 3), at},
            .initial = {random(held), divided == 1 ? Numbers{} : random(held)},
+           .absent_out = {false, divided == 1},
            .wide_in = " wwwww"});
     }
   }
-  add({.kind = K::FactorMoments,
-       .dims = {n},
-       .scalars = {0.5, -0.8, 1e-3},
-       .in = {positive(n, 3), {}},
-       .initial = {positive(n, 2)},
-       .wide_in = "w",
-       .wide_out = "w"});
+  for (const Numbers& coefficient : {Numbers{}, Numbers{0.25}}) {
+    add({.kind = K::FactorMoments,
+         .dims = {n},
+         .scalars = {0.5, -0.8, 1e-3},
+         .in = {positive(n, 3), coefficient},
+         .initial = {positive(n, 2)},
+         .wide_in = "w",
+         .wide_out = "w"});
+  }
   // A negative coefficient: a gradient is not finite, and nothing changes.
   const Numbers overflow(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
   for (const K kind : {K::AdamW, K::Adam}) {

@@ -22,7 +22,10 @@ double tolerance(DType dtype, bool stochastic) {
 
 /// Of output `i`, which may be of fewer bits than the kernel's own.
 double tolerance(const Kernel& kernel, std::size_t i, bool stochastic) {
-  return std::max(tolerance(kernel.dtype, stochastic),
+  // A column of a basis is made of those before it, which have been rounded.
+  const double roundings = kernel.kind == KernelKind::Orthonormalize ? 2 : 1;
+  return roundings *
+         std::max(tolerance(kernel.dtype, stochastic),
                   kernel.out[i].present() ? tolerance(kernel.out[i].dtype, stochastic) : 0);
 }
 
