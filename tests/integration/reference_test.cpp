@@ -30,8 +30,7 @@ void check_rows(Architecture architecture, const std::vector<ParityRow>& rows) {
     const test::Distance d = test::distance(cpu, defined);
     CHECK(d.loss <= 1e-11);
     CHECK(d.norm <= 1e-11);
-    // Adafactor moves elements with the smallest gradients as far as others.
-    CHECK(d.weights <= (s.optimizer.is_adafactor() ? 1e-10 : 1e-11));
+    CHECK(d.weights <= 1e-11);
     CHECK(d.statistics <= 1e-11);
     test::check_same_shape(cpu.run.trace, defined.run.trace);
   }
