@@ -101,12 +101,12 @@ class RandomLayouts {
       sometimes({"lora.rank=3", "lora.rank=2 lora.target_modules=[\"linear_proj\"]",
                  "model.frozen=[\"embed.*\",\"blocks.0.*\"]", "model.frozen=[\"*.w*\"]"});
       sometimes({"dropped", "training.residual_dropout=0.1"});
-      sometimes({"optimizer.name=Muon",
-                 "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
-                 "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices",
-                 "optimizer.name=Adafactor optimizer.lr=0.02",
-                 "optimizer.name=Adafactor optimizer.relative_step=true",
-                 "optimizer.name=Adafactor optimizer.first_moment_decay=0.9"});
+      sometimes(
+          {"optimizer.name=Muon", "optimizer.name=Muon optimizer.adjust_lr_fn=match_rms_adamw",
+           "optimizer.name=Muon optimizer.muon_lr=0.02 optimizer.weight_decay_on=matrices",
+           "optimizer.name=Adafactor optimizer.eps_square=1e-16 optimizer.lr=0.02",
+           "optimizer.name=Adafactor optimizer.eps_square=1e-16 optimizer.relative_step=true",
+           "optimizer.name=Adafactor optimizer.eps_square=1e-16 optimizer.first_moment_decay=0.9"});
       sometimes({"attention-dropped"});
       multiply_narrow();
       if (keys_.find("enable_sequence_parallel=true") != std::string::npos && chunks_() % 2 == 0) {

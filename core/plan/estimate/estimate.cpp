@@ -412,7 +412,11 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     whole = run(few + cycle);
     const double more = static_cast<double>(m - few - cycle) / cycle;
     whole.makespan += more * (whole.makespan - shorter.makespan);
-    for (const int r : whole.kept.ids()) whole.kept[r] += more * (whole.kept[r] - shorter.kept[r]);
+    // All but those that run every forward pass first hold as many microbatches as they ever will.
+    const bool grows = rules_of(strategy.pipeline_parallel_schedule).forwards_first;
+    for (const int r : whole.kept.ids()) {
+      if (grows) whole.kept[r] += more * (whole.kept[r] - shorter.kept[r]);
+    }
   }
 
   LayoutEstimate estimate;
