@@ -49,8 +49,8 @@ class RandomLayouts {
     }
     sometimes({"zero_quantized_weights=true zero_quantized_block_size=4",
                "zero_quantized_gradients=true zero_quantized_block_size=2",
-               "zero_quantized_gradients=true zero_quantized_weights=true"
-               " zero_quantized_gradients_inner_degree=2 zero_quantized_gradients_bits=8",
+               std::string("zero_quantized_gradients=true zero_quantized_weights=true ") +
+                   "zero_quantized_gradients_inner_degree=2 zero_quantized_gradients_bits=8",
                "power_sgd.matrix_approximation_rank=2",
                "power_sgd.matrix_approximation_rank=3 power_sgd.use_error_feedback=false"});
     if (images) {
