@@ -219,7 +219,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
   }
   plan_meetings(program, cluster, plan);
   if (cluster.framework.scatters_messages) {
-    plan.message_parts = program.mesh.size_of("tp");
+    plan.message_parts = tensor_ranks(program.mesh);
     std::vector<Rank> first(to_size(plan.message_parts));  // tp varies fastest
     std::iota(first.begin(), first.end(), 0);
     plan.message_links = group_links(cluster, first);

@@ -35,7 +35,7 @@ std::vector<BesideProduct> beside_products(const Program& program, const Role& r
   const auto narrow = narrow_products(cluster.device, framework);
   if (!framework.overlaps_products && !narrow) return {};
   std::vector<BesideProduct> beside(role.ops.size());
-  const std::vector<int> tp = {program.mesh.index_of("tp")};
+  const std::vector<int> tp = tensor_dims(program.mesh);
   const auto divides_layer = [&](const Op& op, OpKind kind) {
     return op.kind == kind && op.stream == Stream::Layer && program.group(op.group()).dims == tp;
   };

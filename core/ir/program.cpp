@@ -136,6 +136,20 @@ int Mesh::size_of(std::string_view name) const {
   return dim < 0 ? 1 : dims[dim].size;
 }
 
+int tensor_ranks(const Mesh& mesh) {
+  int ranks = 1;
+  for (const std::string_view dim : kTensorDims) ranks *= mesh.size_of(dim);
+  return ranks;
+}
+
+std::vector<int> tensor_dims(const Mesh& mesh) {
+  std::vector<int> dims;
+  for (const std::string_view dim : kTensorDims) {
+    if (mesh.size_of(dim) > 1) dims.push_back(mesh.index_of(dim));
+  }
+  return dims;
+}
+
 int Mesh::coordinate(Rank rank, int dim) const {
   return static_cast<int>(rank / stride(*this, dim) % dims[dim].size);
 }

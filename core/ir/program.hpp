@@ -20,7 +20,7 @@ namespace lockstep {
 
 struct MeshDim {
   std::string name;  // "pp", "dp_replicate", "dp_shard", "dp_reshard", "ep", "cp", "cp_heads", "tp"
-                     // or "kv_replicate"
+                     // "etp" or "kv_replicate"
   int size = 1;
   bool operator==(const MeshDim&) const = default;
 };
@@ -35,6 +35,13 @@ struct Mesh {
   Rank with_coordinate(Rank rank, int dim, int coordinate) const;
   bool operator==(const Mesh&) const = default;
 };
+
+/// The dimensions of tensor parallelism, outermost first: its ranks, or groups of them that divide
+/// each expert ("etp") or hold the same key and value heads.
+inline constexpr std::array<std::string_view, 3> kTensorDims = {"tp", "etp", "kv_replicate"};
+/// How many ranks of tensor parallelism there are, and the dimensions along which they differ.
+int tensor_ranks(const Mesh& mesh);
+std::vector<int> tensor_dims(const Mesh& mesh);
 
 /// A group, relative to a rank's place in the mesh: a rank's own group holds the ranks that differ
 /// from it in `dims` only, in rank order. If `only` is not empty, the group keeps only ranks whose

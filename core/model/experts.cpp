@@ -14,7 +14,8 @@
 // are summed over them; or, with expert tensor parallelism, they divide each expert as they do a
 // dense network: what came to the experts of one of them is gathered by all, and what they make of
 // it is summed and scattered (Singh et al. 2023, A Hybrid Tensor-Expert-Data Parallelism Approach;
-// Megatron Core's expert_tensor_parallel_size). Without sequence parallelism they must do that, and
+// Megatron Core's expert_tensor_parallel_size); groups of them, which then divide the experts, may
+// do so each for its own. Without sequence parallelism they must do that, and
 // as all of them route all rows, nothing is gathered, and sums are all-reduced.
 //
 //   x [tokens, hidden] -> places [experts, capacity, hidden] -> all-to-all over "ep": from every
@@ -232,7 +233,7 @@ class MixtureOfExperts final : public FeedForward {
     rows_.counts = arrived_;
     if (dropless() && rows_.blocks > 1) {
       rows_.counts = f_.tensor(rows_.blocks * spec_.experts, DType::I32, "all_counts");
-      f_.communicate(Part::Forward, OpKind::AllGather, "tp", arrived_, rows_.counts);
+      f_.communicate(Part::Forward, OpKind::AllGather, shape_.expert_axis(), arrived_, rows_.counts);
     }
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
@@ -356,9 +357,9 @@ class MixtureOfExperts final : public FeedForward {
     if (rows_.blocks == 1) return x;
     const TensorId all = f_.tensor(rows_.places * hidden_, name);
     if (is_counted()) {
-      f_.communicate_rows(part, OpKind::AllGatherRows, "tp", x, all, places());
+      f_.communicate_rows(part, OpKind::AllGatherRows, shape_.expert_axis(), x, all, places());
     } else {
-      f_.communicate(part, OpKind::AllGather, "tp", x, all);
+      f_.communicate(part, OpKind::AllGather, shape_.expert_axis(), x, all);
     }
     return all;
   }
@@ -366,14 +367,14 @@ class MixtureOfExperts final : public FeedForward {
   TensorId summed(Part part, TensorId terms, const std::string& name) {
     if (shape_.expert_tensor_parallel == 1) return terms;
     if (!shape_.sequence_parallel) {
-      f_.communicate(part, OpKind::AllReduce, "tp", terms, terms);
+      f_.communicate(part, OpKind::AllReduce, shape_.expert_axis(), terms, terms);
       return terms;
     }
     const TensorId own = f_.tensor(arriving_ * hidden_, name);
     if (is_counted()) {
-      f_.communicate_rows(part, OpKind::ReduceScatterRows, "tp", terms, own, places());
+      f_.communicate_rows(part, OpKind::ReduceScatterRows, shape_.expert_axis(), terms, own, places());
     } else {
-      f_.communicate(part, OpKind::ReduceScatter, "tp", terms, own);
+      f_.communicate(part, OpKind::ReduceScatter, shape_.expert_axis(), terms, own);
     }
     return own;
   }

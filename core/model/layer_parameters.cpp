@@ -82,7 +82,7 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
     fresh.shard_count = shape_.expert_shard_count;
     if (shape_.expert_parallel > 1) fresh.split_axis = "ep";
     if (shape_.expert_tensor_parallel > 1) {
-      fresh.split_axis = shape_.expert_parallel > 1 ? "ep_tp" : "tp";
+      fresh.split_axis = (shape_.expert_parallel > 1 ? "ep_" : "") + shape_.expert_axis();
     }
   } else {
     fresh.shard_count = suffix == kBalance || suffix == kScales ? 1 : shape_.shard_count;

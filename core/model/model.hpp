@@ -48,14 +48,18 @@ struct LayerShape {
   int tensor_parallel_chunks = 1;  // parts in which these are gathered and scattered
   int kv_replicas = 1;             // of these, ranks that hold the same key and value heads
   int expert_parallel = 1;         // ranks that divide the experts
-  bool experts_over_tp = false;    // those of tensor_parallel are among them
-  int expert_tensor_parallel = 1;  // ranks of tensor_parallel that divide each expert: 1, or all
+  bool experts_over_tp = false;    // ranks of tensor_parallel are among them
+  int expert_tensor_parallel = 1;  // neighbours of tensor_parallel that divide each expert
   int score_bytes = 0;  // that another framework's attention keeps of every score (FrameworkSpec)
   int logit_bytes = 0;  // that another framework keeps of every logit beside the logit itself
   bool overlaps_weight_gradients = true;  // as in FrameworkSpec, and so is the next one
   bool recomputes_all = false;
   std::int64_t expert_shard_count = 1;  // shard_count for units that hold experts
   bool ends_with_logits = false;  // the output layer has forward alone, with the tensor "logits"
+  /// The axis of the ranks that divide each expert.
+  std::string expert_axis() const {
+    return expert_tensor_parallel < tensor_parallel ? "etp" : "tp";
+  }
   std::int64_t rows() const { return batch * seq; }
   /// Groups of head_ranks, each with its part of the sequence.
   int key_ranks() const { return context_parallel / head_ranks; }
@@ -88,8 +92,8 @@ struct UnitLayout {
   std::int64_t shard_multiple = 1;  // if there are several, each has a multiple of so many elements
   /// The ranks that divide its parameters, by the name of their axis: "tp"; "vocabulary", where
   /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data
-  /// axes, of which the rest shards the unit; or "ep_tp", if those of "tp" divide each expert, too.
-  /// Empty if none do.
+  /// axes, of which the rest shards the unit; or "ep_tp", if those of "tp" divide each expert, too,
+  /// and "ep_etp", if groups of them do. Empty if none do.
   std::string split_axis;
   std::vector<std::string> partial_axes;  // axes over which gradients are summed beside data axes
   bool decays = true;                     // whether weight decay is for its parameters
@@ -110,7 +114,9 @@ struct UnitLayout {
 };
 
 /// Whether the ranks along a split axis divide the experts.
-inline bool divides_experts(std::string_view axis) { return axis == "ep" || axis == "ep_tp"; }
+inline bool divides_experts(std::string_view axis) {
+  return axis == "ep" || axis == "ep_tp" || axis == "ep_etp";
+}
 
 /// A unit that a layer uses. The layer's functions name it "w" and "gw", each followed by `suffix`.
 struct LayerUnit {

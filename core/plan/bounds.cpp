@@ -26,7 +26,7 @@ namespace {
 ///
 /// Proof that no run takes less: functions of a rank run one after the other in list order, each
 /// for its function_time or longer. A function that reads what a collective writes begins after
-/// it, and a collective over "tp", "cp" or "ep" begins after the function before it that writes its
+/// it, and a collective over "tp", "cp", "ep" or "etp" begins after the function before it that writes its
 /// input, and takes its collective_time or longer. What is beside a collective, and collectives
 /// before the first and after the last function, are not counted.
 double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool collectives) {
@@ -44,9 +44,11 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
       n = p.context_parallel_degree;
       stride = tensor;
     }
-    if (axis == "ep" && (!p.expert_parallel_folding || p.expert_parallel_degree % tensor == 0)) {
+    if (axis == "etp") n = p.expert_tensor_parallel_degree;
+    if (axis == "ep") {
       n = p.expert_parallel_degree;
-      stride = p.expert_parallel_folding ? 1 : tensor * p.context_parallel_degree;
+      stride = p.folds_experts() ? p.expert_tensor_parallel_degree
+                                 : tensor * p.context_parallel_degree;
     }
     for (int i = 0; i < n; ++i) ranks.push_back(i * stride);
     return ranks;

@@ -101,8 +101,7 @@ std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int 
 std::vector<int> expert_tensor_degrees(const Scenario& base, int tensor) {
   const ModelSpec& m = base.model;
   const bool whole = m.experts == 0 || m.is_gpt2_kind() || base.optimizer.is_muon();
-  if (whole || tensor == 1) return {1};
-  return {1, tensor};
+  return whole ? std::vector<int>{1} : divisors(tensor, tensor);
 }
 
 }  // namespace
@@ -252,22 +251,23 @@ std::vector<LayoutPoint> layout_space(const Scenario& base, const LayoutConstrai
           p.expert = expert;
           p.folding = false;
           for (const int divided : expert_tensor_degrees(base, p.tensor)) {
+            if (divided > 1 && divided < p.tensor) continue;  // copies beside them, see validate()
             p.expert_tensor = divided;
             add(p);
           }
         }
-        p.expert_tensor = 1;
-        if (experts == 0 || p.tensor * p.context == 1) continue;
-        StrategySpec s = base.strategy;
-        s.tensor_parallel_degree = p.tensor;
-        s.context_parallel_degree = p.context;
-        s.zero_stage = p.zero;
-        s.data_parallel_shard_degree = p.shard;
-        s.data_parallel_replicate_degree = p.replicate;
-        for (const int expert : folded_expert_degrees(s, experts)) {
-          p.expert = expert;
-          p.folding = true;
-          add(p);
+        p.folding = true;
+        for (const int divided : expert_tensor_degrees(base, p.tensor)) {
+          if (experts == 0 || p.tensor / divided * p.context == 1) continue;
+          StrategySpec s = base.strategy;
+          s.tensor_parallel_degree = p.tensor;
+          s.context_parallel_degree = p.context;
+          s.data_parallel_shard_degree = p.shard;
+          s.expert_tensor_parallel_degree = p.expert_tensor = divided;
+          for (const int expert : folded_expert_degrees(s, experts)) {
+            p.expert = expert;
+            add(p);
+          }
         }
       }
     }

@@ -5,7 +5,7 @@
 namespace lockstep {
 
 std::vector<int> folded_expert_degrees(const StrategySpec& strategy, std::int64_t experts) {
-  const int tensor = strategy.tensor_parallel_degree;
+  const int tensor = strategy.tensor_parallel_degree / strategy.expert_tensor_parallel_degree;
   const int both = tensor * strategy.context_parallel_degree;
   const int shards = strategy.data_parallel_shard_degree;
   std::vector<int> degrees = {tensor};

@@ -11,8 +11,8 @@
 namespace lockstep {
 
 /// The degrees of expert parallelism, more than 1 and ascending, that expert_parallel_folding
-/// allows for `experts` experts: all ranks of tp; with those of cp; and with a part of dp_shard,
-/// too.
+/// allows for `experts` experts: all ranks of tp, or groups of them that divide each expert; with
+/// those of cp; and with a part of dp_shard, too.
 std::vector<int> folded_expert_degrees(const StrategySpec& strategy, std::int64_t experts);
 
 }  // namespace lockstep

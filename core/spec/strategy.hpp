@@ -206,15 +206,18 @@ struct StrategySpec {
   /// Over how many ranks the gradients of an expert are summed, by data parallelism and context
   /// parallelism; each of them has its own tokens.
   int expert_gradient_ranks() const { return synchronous_replicas() * shards_of_experts(); }
-  /// Whether the ranks of tp, and those of cp, are among the ranks that divide the experts.
-  bool experts_over_tp() const { return expert_parallel_folding && expert_parallel_degree > 1; }
+  bool folds_experts() const { return expert_parallel_folding && expert_parallel_degree > 1; }
+  /// How many groups of tp's ranks, which divide each expert, divide the experts among them.
+  int experts_over_tp() const {
+    return folds_experts() ? tensor_parallel_degree / expert_tensor_parallel_degree : 1;
+  }
+  /// Whether the ranks of cp are among the ranks that divide the experts.
   bool experts_over_cp() const {
-    return experts_over_tp() && expert_parallel_degree > tensor_parallel_degree;
+    return folds_experts() && expert_parallel_degree > experts_over_tp();
   }
   /// How many of the ranks of dp_shard divide the experts.
   int experts_over_shards() const {
-    const int others = (experts_over_tp() ? tensor_parallel_degree : 1) *
-                       (experts_over_cp() ? context_parallel_degree : 1);
+    const int others = experts_over_tp() * (experts_over_cp() ? context_parallel_degree : 1);
     return std::max(1, expert_parallel_degree / others);
   }
   /// Whether gathered parameters are resharded after forward over fewer ranks than before it.

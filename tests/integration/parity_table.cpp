@@ -285,7 +285,12 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
   } else if (architecture != Architecture::Vit) {
     overrides.push_back("training.seq_len=8");
   }
-  const bool with_experts = row.keys.find("model.experts=") != std::string::npos;
+  const auto has = [&](const std::string& key) {
+    return row.keys.find(key + "=") != std::string::npos;
+  };
+  const bool with_experts = has("model.experts");
+  // A grid of whole experts would be another.
+  const bool grid = has(kDivided) && has("expert_parallel_folding");
   for (const std::string& word : words(row.keys)) {
     const auto equals = word.find('=');
     std::string key = word.substr(0, equals);
@@ -293,7 +298,8 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
     if (key == "accumulation" || key == "batch") continue;
     const bool narrow_experts = key.starts_with("training.fp8") && with_experts;
     // It has none of these, and its experts have biases, which have no products in 8 bits.
-    if (architecture == Architecture::Gpt2 && (is_of_llama(key) || narrow_experts)) {
+    const bool of_grid = grid && (key == "ep" || key == "expert_parallel_folding");
+    if (architecture == Architecture::Gpt2 && (is_of_llama(key) || narrow_experts || of_grid)) {
       // Whole experts need ranks of tensor parallelism with rows of their own.
       if (key == kDivided) overrides.push_back("parallelism.enable_sequence_parallel=true");
       continue;

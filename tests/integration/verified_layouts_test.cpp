@@ -83,7 +83,12 @@ class RandomLayouts {
         if (room == 1) keys_ += " model.expert_rank_capacity_factor=8";
         if (folded) {
           keys_ += " expert_parallel_folding=true";
-          number("ep", tensor * (pick(2) == 0 ? context * often_one(shards) : 1));
+          int beside = tensor;  // groups of tensor-parallel ranks, each of which divides experts
+          if (tensor > 1 && pick(2) == 0) {
+            beside = tensor % 2 == 0 ? pick(2) + 1 : 1;
+            keys_ += " expert_tensor_parallel_degree=" + std::to_string(tensor / beside);
+          }
+          number("ep", beside * (pick(2) == 0 ? context * often_one(shards) : 1));
         } else {
           number("ep", often_one(2));
           if (tensor > 1 && pick(2) == 0) {  // each expert over tensor-parallel ranks

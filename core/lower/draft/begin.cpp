@@ -38,6 +38,11 @@ Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
                              {"cp", strategy.context_parallel_degree / heads});
     if (heads > 1) program.mesh.dims.insert(program.mesh.dims.end() - 1, {"cp_heads", heads});
   }
+  const int etp = strategy.expert_tensor_parallel_degree;
+  if (etp > 1 && etp < strategy.tensor_parallel_degree) {  // neighbours divide each expert
+    program.mesh.dims.back().size /= etp;
+    program.mesh.dims.push_back({"etp", etp});
+  }
   if (s.kv_replicas() > 1) {  // neighbouring ranks hold the same key and value heads
     program.mesh.dims.back().size /= s.kv_replicas();
     program.mesh.dims.push_back({"kv_replicate", s.kv_replicas()});
@@ -103,7 +108,7 @@ Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
   shape.tensor_parallel = strategy.tensor_parallel_degree;
   shape.kv_replicas = s.kv_replicas();
   shape.vocabulary_stages = strategy.vocabulary_stages();
-  shape.experts_over_tp = strategy.experts_over_tp();
+  shape.experts_over_tp = strategy.experts_over_tp() > 1;
   shape.expert_tensor_parallel = strategy.expert_tensor_parallel_degree;
   shape.sequence_parallel = strategy.sequence_parallel();
   shape.tensor_parallel_chunks = strategy.tensor_parallel_chunks;

@@ -62,16 +62,37 @@ GroupId Draft::axis_group(const std::string& axis) {
 }
 
 std::vector<std::string_view> Draft::axis_dims(std::string_view axis) const {
+  using Dims = std::vector<std::string_view>;
   const StrategySpec& strategy = scenario.strategy;
-  std::vector<std::string_view> dims = {axis};
-  if (axis == "kv") dims = {"tp"};
-  if (axis == "cp_keys") dims = {"cp"};
-  if (axis == "cp") dims.emplace_back("cp_heads");
-  if (axis == "vocabulary") dims = {"pp", "tp"};
-  if (axis == "ep_tp") dims = {"ep", "tp"};
-  if (axis == "ep" && strategy.experts_over_cp()) dims.insert(dims.end(), {"cp", "cp_heads"});
-  if (axis == "ep" && strategy.experts_over_tp()) dims.emplace_back("tp");
-  if (dims.back() == "tp" && axis != "kv") dims.emplace_back("kv_replicate");
+  Dims dims;
+  const auto add = [&](const Dims& more) { dims.insert(dims.end(), more.begin(), more.end()); };
+  const Dims tensor(kTensorDims.begin(), kTensorDims.end());
+  if (axis == "tp") {
+    add(tensor);
+  } else if (axis == "kv") {
+    add({"tp", "etp"});
+  } else if (axis == "cp") {
+    add({"cp", "cp_heads"});
+  } else if (axis == "cp_keys") {
+    add({"cp"});
+  } else if (axis == "vocabulary") {
+    add({"pp"});
+    add(tensor);
+  } else if (axis == "etp") {
+    add({"etp", "kv_replicate"});
+  } else if (divides_experts(axis)) {
+    add({"ep"});
+    if (strategy.experts_over_cp()) add({"cp", "cp_heads"});
+    if (strategy.experts_over_tp() == strategy.tensor_parallel_degree) {
+      add(tensor);
+    } else if (strategy.experts_over_tp() > 1) {
+      add({"tp"});
+    }
+    if (axis == "ep_tp") add(tensor);
+    if (axis == "ep_etp") add({"etp", "kv_replicate"});
+  } else {
+    add({axis});
+  }
   std::erase_if(dims, [&](std::string_view dim) { return program.mesh.size_of(dim) == 1; });
   return dims;
 }

@@ -39,10 +39,6 @@ Samples samples_of(const Scenario& s, const Mesh& mesh) {
   return samples;
 }
 
-int tensor_parallel_ranks(const Mesh& mesh) {
-  return mesh.size_of("tp") * mesh.size_of("kv_replicate");
-}
-
 /// A rank's coordinates along the axes by which lists may differ: "pp", "cp", "cp_heads" and "tp".
 /// Ranks of "tp" that hold the same keys are counted, too.
 struct Coordinates {
@@ -66,7 +62,7 @@ void for_each(Coordinates sizes, const F& f) {
 IndexTable tabulate(const Mesh& mesh, TableKind kind,
                     const std::function<IndexList(Coordinates)>& list_of) {
   const Coordinates sizes{mesh.size_of("pp"), mesh.size_of("cp"), mesh.size_of("cp_heads"),
-                          tensor_parallel_ranks(mesh)};
+                          tensor_ranks(mesh)};
   Coordinates kept{1, 1, 1, 1};
   for_each(sizes, [&](Coordinates at) {
     const IndexList list = list_of(at);
@@ -85,7 +81,7 @@ IndexTable tabulate(const Mesh& mesh, TableKind kind,
   if (kept.pp > 1) table.dims.push_back(mesh.index_of("pp"));
   if (kept.cp > 1) table.dims.push_back(mesh.index_of("cp"));
   if (kept.heads > 1) table.dims.push_back(mesh.index_of("cp_heads"));
-  for (const char* dim : {"tp", "kv_replicate"}) {
+  for (const std::string_view dim : kTensorDims) {
     if (kept.tp > 1 && mesh.size_of(dim) > 1) table.dims.push_back(mesh.index_of(dim));
   }
   for_each(kept, [&](Coordinates at) { table.lists.push_back(list_of(at)); });
@@ -158,7 +154,7 @@ void input(Draft& draft) {
   // of `own` rows, those of a chunk follow each other.
   const int chunks = s.strategy.tensor_parallel_chunks;
   const auto first_own_row = [&](Coordinates at, std::int64_t own, int chunk) {
-    return (std::int64_t{chunk} * tensor_parallel_ranks(mesh) + at.tp) * (own / chunks);
+    return (std::int64_t{chunk} * tensor_ranks(mesh) + at.tp) * (own / chunks);
   };
   const auto keys = elements_of(draft, HostData::DropoutKeys);
   if (keys && *keys < s.microbatch_size() * own) {
@@ -168,7 +164,7 @@ void input(Draft& draft) {
       return list;
     });
   }
-  const int head_shares = tensor_parallel_ranks(mesh) * sharers;
+  const int head_shares = tensor_ranks(mesh) * sharers;
   if (drops_attention && head_shares > 1) {
     // Ranks of "tp" divide the heads; those that exchange tokens for heads divide these again.
     const std::int64_t heads = s.model.heads / head_shares;
@@ -180,10 +176,10 @@ void input(Draft& draft) {
   }
   // The vocabulary is divided over the ranks of "tp", or of "pp" and "tp".
   const bool over_stages = s.strategy.vocabulary_stages() > 1;
-  const int parts = tensor_parallel_ranks(mesh) * s.strategy.vocabulary_stages();
+  const int parts = tensor_ranks(mesh) * s.strategy.vocabulary_stages();
   const std::int64_t part = ceil_div(s.model.vocab, parts);
   const auto first_word = [&](Coordinates at) {
-    return ((over_stages ? at.pp * tensor_parallel_ranks(mesh) : 0) + at.tp) * part;
+    return ((over_stages ? at.pp * tensor_ranks(mesh) : 0) + at.tp) * part;
   };
   if (parts > 1) {
     add(TableKind::Shift, [&](Coordinates at) { return single(first_word(at)); });

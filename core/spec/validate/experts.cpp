@@ -93,10 +93,10 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
   const int etp = p.expert_tensor_parallel_degree;
   const bool same_rows =
       m.experts > 0 && p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel;
-  if (same_rows && etp == 1) {
+  if (same_rows && etp < p.tensor_parallel_degree) {
     faults.add("parallelism.tensor_parallel_degree",
-               "tensor parallelism does not divide experts: every rank would compute all of their "
-               "tokens; enable_sequence_parallel gives each its own rows of them, and "
+               "not all ranks of tensor parallelism divide each expert: some would compute the "
+               "same tokens; enable_sequence_parallel gives each its own rows of them, and "
                "expert_tensor_parallel_degree=" +
                    std::to_string(p.tensor_parallel_degree) + " its part of each expert",
                ErrorKind::Unsupported);
@@ -117,16 +117,25 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
       return faults.add(divided,
                         given + " divides experts, and the model has none (model.experts)");
     }
-    if (etp != p.tensor_parallel_degree) {
-      faults.add(divided, given + " must be 1 or tensor_parallel_degree=" +
-                              std::to_string(p.tensor_parallel_degree) +
-                              ": a part of these ranks would gather rows of some and hold whole "
-                              "experts beside the others");
+    if (p.tensor_parallel_degree % etp != 0) {
+      return faults.add(divided, given + " does not divide tensor_parallel_degree=" +
+                                     std::to_string(p.tensor_parallel_degree) +
+                                     ", whose ranks divide each expert");
     }
-    if (p.expert_parallel_folding) {
-      faults.add(divided, given +
-                              " divides each expert over the ranks over which "
-                              "expert_parallel_folding divides the experts: one of the two");
+    if (etp < p.tensor_parallel_degree && !p.folds_experts()) {
+      faults.add(divided,
+                 given + " leaves " + std::to_string(p.tensor_parallel_degree / etp) +
+                     " groups of ranks of tensor parallelism, which would all hold the same "
+                     "experts: expert_parallel_folding, and an expert_parallel_degree, divide the "
+                     "experts among them",
+                 ErrorKind::Unsupported);
+    }
+    if (const int replicas = s.kv_replicas();
+        etp < p.tensor_parallel_degree && replicas > 1 && etp % replicas != 0) {
+      faults.add(divided,
+                 given + " is not a multiple of the " + std::to_string(replicas) +
+                     " neighbours of tensor parallelism that hold the same key heads",
+                 ErrorKind::Unsupported);
     }
     if (m.is_gpt2_kind()) {
       faults.add(divided,
@@ -158,8 +167,9 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
       std::string list;
       for (const int e : allowed) list += (list.empty() ? "" : ", ") + std::to_string(e);
       return faults.add(key, degree +
-                                 " with expert_parallel_folding is tensor_parallel_degree, or that "
-                                 "times context_parallel_degree, or both times a divisor of "
+                                 " with expert_parallel_folding is tensor_parallel_degree (over "
+                                 "expert_tensor_parallel_degree), or that times "
+                                 "context_parallel_degree, or both times a divisor of "
                                  "data_parallel_shard_degree; that also divides experts=" +
                                  std::to_string(m.experts) + ": " + (list.empty() ? "none" : list));
     }

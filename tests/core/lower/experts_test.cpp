@@ -328,13 +328,16 @@ TEST_CASE("folded experts are divided over tensor, context and data ranks, inner
           "[core][lower]") {
   struct Case {
     int tp, cp, shards, ep;
-    std::int64_t same;  // ranks of a replica that hold the same experts
+    std::int64_t same;  // ranks of a replica that hold the same parts of experts
+    int etp = 1;
   };
   for (const Case& c :
        {Case{2, 1, 2, 2, 2}, Case{2, 1, 2, 4, 1}, Case{1, 2, 2, 2, 2}, Case{1, 2, 3, 6, 1},
-        Case{2, 2, 1, 2, 2}, Case{2, 2, 3, 4, 3}, Case{2, 2, 3, 12, 1}}) {
+        Case{2, 2, 1, 2, 2}, Case{2, 2, 3, 4, 3}, Case{2, 2, 3, 12, 1}, Case{4, 1, 2, 2, 2, 2},
+        Case{4, 1, 2, 4, 1, 2}, Case{4, 2, 1, 4, 1, 2}, Case{4, 2, 3, 2, 6, 2},
+        Case{2, 2, 3, 2, 3, 2}, Case{2, 2, 3, 6, 1, 2}}) {
     for (const int zero_stage : {0, 1, 3}) {
-      INFO(c.tp << c.cp << c.shards << c.ep << zero_stage);
+      INFO(c.tp << c.cp << c.shards << c.ep << c.etp << zero_stage);
       Scenario s = divided(Architecture::Llama, c.ep, c.shards, zero_stage);
       s.model.heads = s.model.kv_heads = 4;
       s.model.head_dim = 6;
@@ -343,6 +346,7 @@ TEST_CASE("folded experts are divided over tensor, context and data ranks, inner
       s.strategy.context_parallel_degree = c.cp;
       s.strategy.context_parallel_method = ContextParallelMethod::AllGather;
       s.strategy.expert_parallel_folding = true;
+      s.strategy.expert_tensor_parallel_degree = c.etp;
       const Program program = lowered(s);
       CHECK(verify(program).empty());
       CHECK(exchanges(program).size() == 2);  // forward and backward, all over "ep"
@@ -350,14 +354,15 @@ TEST_CASE("folded experts are divided over tensor, context and data ranks, inner
         if (group.name != "ep") continue;
         const std::vector<Rank> first = members(program.mesh, group, 0);
         REQUIRE(static_cast<int>(first.size()) == c.ep);
-        for (int i = 0; i < c.ep; ++i) CHECK(first[to_size(i)] == i);  // neighbours
+        // Neighbours, or the first of each of the neighbouring groups that divide an expert.
+        for (int i = 0; i < c.ep; ++i) CHECK(first[to_size(i)] == i * c.etp);
       }
       std::int64_t held = 0;
       for (const Unit& unit : program.roles[0].units) {
         if (unit.name.ends_with(".experts")) held += 4 * unit.elements;
       }
-      CHECK(held == experts_bytes(s) / c.ep);
-      CHECK(c.same * c.ep == std::int64_t{c.tp} * c.cp * c.shards);
+      CHECK(held == experts_bytes(s) / (c.ep * c.etp));
+      CHECK(c.same * c.ep * c.etp == std::int64_t{c.tp} * c.cp * c.shards);
       const auto found = data_traffic(program);
       CHECK(found.count("all_reduce expert_dp") == (zero_stage == 0 && c.same > 1 ? 1U : 0U));
       CHECK(found.count("reduce_scatter expert_dp") == (zero_stage > 0 && c.same > 1 ? 1U : 0U));
