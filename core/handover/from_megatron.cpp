@@ -52,12 +52,14 @@ class MegatronReader : MegatronAccount {
     const std::string norm = word("normalization");
     const std::string positions = word("position-embedding-type");
     const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
-    const bool llama = swiglu || rotary || norm == "RMSNorm";
+    const bool latent = flag("multi-latent-attention");
+    const bool llama = swiglu || rotary || norm == "RMSNorm" || latent;
     llama_ = llama;
     plan_.text("model.name", "megatron");
     plan_.text("model.architecture", llama ? "llama" : "gpt2",
                swiglu              ? from("swiglu")
                : norm == "RMSNorm" ? from("normalization")
+               : latent            ? from("multi-latent-attention")
                                    : "");
     if (llama && !(swiglu && rotary && norm == "RMSNorm")) {
       plan_.lose("a mixture of " + std::string(swiglu ? "SwiGLU" : "GELU") + ", " +
@@ -72,7 +74,6 @@ class MegatronReader : MegatronAccount {
     take("model.layers", 0);
     const std::int64_t hidden = take("model.hidden", 0);
     const std::int64_t heads = take("model.heads", 1);
-    const bool latent = flag("multi-latent-attention");
     const bool grouped = flag("group-query-attention");
     const std::int64_t groups = integer("num-query-groups", 1);
     if (latent) {
@@ -265,13 +266,7 @@ class MegatronReader : MegatronAccount {
     plan_.flag("parallelism.enable_sequence_parallel", sequence,
                sequence ? from("sequence-parallel") : "");
     if (given("sequence-parallel") && tp == 1) plan_.ignore("sequence-parallel");
-    if (flag("tp-comm-overlap")) {  // Transformer Engine has 4 splits where no file says otherwise
-      if (sequence) {
-        plan_.set("parallelism.tensor_parallel_chunks", std::int64_t{4}, from("tp-comm-overlap"));
-      } else {
-        plan_.ignore("tp-comm-overlap");
-      }
-    }
+    divides_rows_ = sequence;
     read_pipeline(pp);
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
     const std::int64_t launched =
@@ -295,24 +290,35 @@ class MegatronReader : MegatronAccount {
                    " GPUs, because no --nnodes and --nproc-per-node is here "
                    "(--nodes)");
     }
-    read_data_parallel(ranks / product_of({tp, pp, cp}), ep > 1);
-    if (ep > 1) {
-      plan_.set("parallelism.expert_parallel_degree", ep, from("expert-model-parallel-size"));
-      // Experts without tensor parallelism lie on the ranks of it, and of context parallelism.
-      plan_.flag("parallelism.expert_parallel_folding", tp * cp > 1 && etp == 1,
-                 from_if_given("expert-tensor-parallel-size"));
-    }
-    if (given("num-experts") && etp > 1) {  // as many as divide the rest, unless something is said
-      const std::string said = from_if_given("expert-tensor-parallel-size");
-      if (llama_) {
-        plan_.set("parallelism.expert_tensor_parallel_degree", etp, said);
-      } else {
-        plan_.lose(
-            "experts with biases that " + std::to_string(etp) +
-            " ranks of tensor parallelism divide: here each of these ranks holds them whole");
-      }
-    }
+    const std::int64_t replicas = ranks / product_of({tp, pp, cp});
+    read_data_parallel(replicas, ep > 1);
+    if (given("num-experts")) read_grid_of_experts(tp, cp, replicas);
     plan_.take_cluster(options_, ranks, (ranks + per_node - 1) / per_node);
+  }
+
+  /// Megatron divides experts over the ranks of tensor parallelism that do not divide each of them,
+  /// then over those of context and data parallelism.
+  void read_grid_of_experts(std::int64_t tp, std::int64_t cp, std::int64_t replicas) {
+    const std::int64_t ep = integer("expert-model-parallel-size", 1);
+    std::int64_t etp = integer("expert-tensor-parallel-size", tp);
+    const std::string said = from_if_given("expert-tensor-parallel-size");
+    if (etp > 1 && !llama_) {
+      plan_.lose("experts with biases that " + std::to_string(etp) +
+                 " ranks of tensor parallelism divide: here each of these ranks holds them whole");
+      etp = 1;
+      const std::int64_t both = tp * cp;
+      if (replicas % ep != 0 && ep != tp && ep % both != 0) {
+        return plan_.lose(from("expert-model-parallel-size") +
+                          ": whole experts are divided over " + std::to_string(tp) + " or " +
+                          std::to_string(both) + " ranks first: here every rank holds all");
+      }
+      if (replicas % ep == 0) tp = cp = 1;  // over these alone, as many on each
+    }
+    if (etp > 1) plan_.set("parallelism.expert_tensor_parallel_degree", etp, said);
+    if (ep == 1) return;
+    plan_.set("parallelism.expert_parallel_degree", ep, from("expert-model-parallel-size"));
+    plan_.flag("parallelism.expert_parallel_folding", tp / std::max<std::int64_t>(1, etp) * cp > 1,
+               said);
   }
 
   void read_pipeline(std::int64_t pp) {
@@ -447,6 +453,19 @@ class MegatronReader : MegatronAccount {
       if (given("min-loss-scale")) take_real("loss_scale.min_scale", 1);
     }
     if (given("fp8-format")) read_fp8();
+    if (flag("tp-comm-overlap")) read_overlap();
+  }
+
+  void read_overlap() {
+    if (!divides_rows_) return plan_.ignore("tp-comm-overlap");
+    if (one_scale_) {
+      return plan_.lose(from("tp-comm-overlap") +
+                        ": beside products in 8 bits with one scale of a tensor nothing is "
+                        "gathered in parts here; [framework] overlaps_products = true simulates "
+                        "that it is");
+    }
+    // Transformer Engine has 4 splits where no file says otherwise.
+    plan_.set("parallelism.tensor_parallel_chunks", std::int64_t{4}, from("tp-comm-overlap"));
   }
 
   void read_fp8() {
@@ -463,6 +482,7 @@ class MegatronReader : MegatronAccount {
                                            : "block") +
                  "\"");
     } else {
+      one_scale_ = !blocks;
       plan_.text("training.fp8", format, from("fp8-format"));
       plan_.text("training.fp8_recipe", recipe, from_if_given("fp8-recipe"));
       if (recipe == "delayed") {
@@ -630,6 +650,8 @@ class MegatronReader : MegatronAccount {
   bool llama_ = false;       // the kind of the model
   std::int64_t stages_ = 1;  // virtual ones, of all pipeline ranks
   bool pipelined_ = false;
+  bool divides_rows_ = false;  // sequence parallelism
+  bool one_scale_ = false;     // of each tensor, for products in 8 bits
 };
 
 }  // namespace
