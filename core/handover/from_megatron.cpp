@@ -308,9 +308,9 @@ class MegatronReader : MegatronAccount {
       etp = 1;
       const std::int64_t both = tp * cp;
       if (replicas % ep != 0 && ep != tp && ep % both != 0) {
-        return plan_.lose(from("expert-model-parallel-size") +
-                          ": whole experts are divided over " + std::to_string(tp) + " or " +
-                          std::to_string(both) + " ranks first: here every rank holds all");
+        return plan_.lose(from("expert-model-parallel-size") + ": whole experts are divided over " +
+                          std::to_string(tp) + " or " + std::to_string(both) +
+                          " ranks first: here every rank holds all");
       }
       if (replicas % ep == 0) tp = cp = 1;  // over these alone, as many on each
     }

@@ -248,11 +248,11 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
         "experts that every rank of tensor parallelism holds whole, of those that "
         "expert_parallel_degree gives it: with expert-tensor-parallel-size 1 it divides them "
         "over these ranks, too (parallelism.expert_parallel_folding)");
-    leave_unsaid(h.unsaid,
-                 p.expert_parallel_degree > 1 && p.context_parallel_degree > 1 &&
-                     !p.experts_over_cp(),
-                 "experts that every rank of context parallelism holds: it divides them over these "
-                 "ranks before those of data parallelism (parallelism.expert_parallel_folding)");
+    leave_unsaid(
+        h.unsaid,
+        p.expert_parallel_degree > 1 && p.context_parallel_degree > 1 && !p.experts_over_cp(),
+        "experts that every rank of context parallelism holds: it divides them over these "
+        "ranks before those of data parallelism (parallelism.expert_parallel_folding)");
     leave_unsaid(
         h.unsaid,
         p.expert_parallel_degree > 1 && p.tensor_parallel_degree > 1 && !p.sequence_parallel(),

@@ -233,7 +233,8 @@ class MixtureOfExperts final : public FeedForward {
     rows_.counts = arrived_;
     if (dropless() && rows_.blocks > 1) {
       rows_.counts = f_.tensor(rows_.blocks * spec_.experts, DType::I32, "all_counts");
-      f_.communicate(Part::Forward, OpKind::AllGather, shape_.expert_axis(), arrived_, rows_.counts);
+      f_.communicate(Part::Forward, OpKind::AllGather, shape_.expert_axis(), arrived_,
+                     rows_.counts);
     }
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
@@ -372,7 +373,8 @@ class MixtureOfExperts final : public FeedForward {
     }
     const TensorId own = f_.tensor(arriving_ * hidden_, name);
     if (is_counted()) {
-      f_.communicate_rows(part, OpKind::ReduceScatterRows, shape_.expert_axis(), terms, own, places());
+      f_.communicate_rows(part, OpKind::ReduceScatterRows, shape_.expert_axis(), terms, own,
+                          places());
     } else {
       f_.communicate(part, OpKind::ReduceScatter, shape_.expert_axis(), terms, own);
     }

@@ -26,9 +26,9 @@ namespace {
 ///
 /// Proof that no run takes less: functions of a rank run one after the other in list order, each
 /// for its function_time or longer. A function that reads what a collective writes begins after
-/// it, and a collective over "tp", "cp", "ep" or "etp" begins after the function before it that writes its
-/// input, and takes its collective_time or longer. What is beside a collective, and collectives
-/// before the first and after the last function, are not counted.
+/// it, and a collective over "tp", "cp", "ep" or "etp" begins after the function before it that
+/// writes its input, and takes its collective_time or longer. What is beside a collective, and
+/// collectives before the first and after the last function, are not counted.
 double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool collectives) {
   double compute = 0, layer = 0;
   std::vector<std::pair<std::string, double>> ready;  // when a communicated tensor is there
@@ -47,8 +47,8 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     if (axis == "etp") n = p.expert_tensor_parallel_degree;
     if (axis == "ep") {
       n = p.expert_parallel_degree;
-      stride = p.folds_experts() ? p.expert_tensor_parallel_degree
-                                 : tensor * p.context_parallel_degree;
+      stride =
+          p.folds_experts() ? p.expert_tensor_parallel_degree : tensor * p.context_parallel_degree;
     }
     for (int i = 0; i < n; ++i) ranks.push_back(i * stride);
     return ranks;

@@ -195,22 +195,23 @@ TEST_CASE("Megatron-LM's experts lie on tensor- and context-parallel ranks befor
   const PlanImport biased = imported(Trainer::Megatron, script);
   CHECK(parsed(biased.text).strategy.expert_parallel_degree == 1);
   CHECK(mentions(biased.lost, "expert-model-parallel-size"));
-  const Scenario over_sequence = parsed(
-      imported(Trainer::Megatron,
-               R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
+  const Scenario over_sequence =
+      parsed(imported(Trainer::Megatron,
+                      R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
 --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1 --global-batch-size 32
 --num-experts 4 --tensor-model-parallel-size 2 --context-parallel-size 2 --sequence-parallel
---expert-model-parallel-size 2 --nproc-per-node 4 )" + llama)
-          .text);
+--expert-model-parallel-size 2 --nproc-per-node 4 )" +
+                          llama)
+                 .text);
   CHECK(over_sequence.strategy.expert_parallel_folding);
   CHECK(over_sequence.strategy.expert_tensor_parallel_degree == 2);
 }
 
 TEST_CASE("latent attention of Megatron-LM is of the Llama kind, whatever its norms",
           "[core][handover]") {
-  const PlanImport latent = imported(
-      Trainer::Megatron,
-      R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
+  const PlanImport latent =
+      imported(Trainer::Megatron,
+               R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
 --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1 --global-batch-size 32
 --multi-latent-attention --kv-lora-rank 16 --qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 16)");
   CHECK(parsed(latent.text).model.architecture == Architecture::Llama);
