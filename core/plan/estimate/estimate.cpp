@@ -427,7 +427,7 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     for (int i = 0; i < kNumStepParts; ++i) {
       const auto part = static_cast<StepPart>(i);
       const double common = costs.memory[costs.kinds() > 2 ? 1 : 0].most(part, 0);
-      double bytes = 0, holes = 0, one = 0;  // `one`: a chunk that a microbatch keeps
+      double bytes = 0, holes = 0, one = 0;  // `one`: what a microbatch keeps on the rank
       int chunks = 0;
       for (int s = 0; s < n; ++s) {
         if (ranks[to_size(s)] != r) continue;
@@ -435,10 +435,10 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
         bytes += costs.memory[costs.kind(s, n)].most(part, blocks[to_size(s)]) -
                  (chunks++ > 0 ? common : 0);
         holes = std::max(holes, costs.memory[costs.kind(s, n)].holes.at(blocks_of[to_size(r)]));
-        one = std::min(one > 0 ? one : cost.stages[s].kept, cost.stages[s].kept);
+        one += cost.stages[s].kept;
       }
-      // While microbatches are in flight, gradients of all layers are alive, as in the probe's last
-      // backward pass, which has one microbatch.
+      // While microbatches are in flight, gradients of all layers are alive, as in the last backward
+      // pass of each stage's probe, which has one microbatch.
       if (part != StepPart::Update) bytes += whole.kept[r];
       if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
       needed = std::max(needed, bytes + holes);
