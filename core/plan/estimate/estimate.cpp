@@ -434,7 +434,7 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
         // What every stage has anew counts once; what an end of the model adds, for its stage.
         bytes += costs.memory[costs.kind(s, n)].most(part, blocks[to_size(s)]) -
                  (chunks++ > 0 ? common : 0);
-        holes = std::max(holes, costs.memory[costs.kind(s, n)].holes.at(blocks_of[to_size(r)]));
+        holes = std::max(holes, costs.memory[costs.kind(s, n)].holes.at(blocks[to_size(s)]));
         one += cost.stages[s].kept;
       }
       // While microbatches are in flight, gradients of all layers are alive, as in the last backward
