@@ -65,7 +65,8 @@ bool resolve_model(const Node* section, const std::string& directory, const Loca
       m = *found;
     } else {
       known = false;
-      if (at->kind == Node::Kind::String) {
+      const bool read = at->kind == Node::Kind::String || !preset.empty();  // --set needs no quotes
+      if (read) {
         diagnostics.add(at->at, "unknown model preset '" + preset + "'" +
                                     suggest_and_list(preset, model_preset_names()));
       }

@@ -103,6 +103,18 @@ TEST_CASE("an override wins over the file, the last override over the first", "[
   CHECK(s.name == "a=b");
 }
 
+TEST_CASE("an override names a preset without quotes, whatever it looks like", "[core][scenario]") {
+  for (const char* name : {"5", "[]", "true"}) {
+    for (const std::string section : {"model", "cluster", "framework"}) {
+      const LoadedScenario loaded = parse_scenario("[model]\npreset = \"gpt2-tiny\"\n", "a.toml",
+                                                   {section + ".preset=" + name});
+      INFO(section << " " << name);
+      REQUIRE(loaded.errors.size() == 1);
+      CHECK(loaded.errors[0].message.find("unknown") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("an override of the profile replaces the preset, and the other way round",
           "[core][scenario]") {
   const TemporaryFolder folder;
