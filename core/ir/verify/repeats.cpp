@@ -42,6 +42,7 @@ Repeats::Repeats(const Program& program, const std::deque<Ranges>& ranges)
   for (const RoleId r : program.roles.ids()) {
     exclude(r);
     comparisons_.push_back(begin_comparison(r));
+    stands_for_.emplace_back(program.roles[r].buffers.size());
   }
   Microbatch last = 0;  // that repeats none
   for (Microbatch mb = 1; mb < count_; ++mb) {
@@ -173,7 +174,6 @@ Repeats::Comparison Repeats::begin_comparison(RoleId id) const {
     }
   }
   result.image.resize(role.buffers.size());
-  result.stands_for.resize(role.buffers.size());
   return result;
 }
 
@@ -221,9 +221,9 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
     if (image.valid() && owner[image] == b.microbatch) {
       if (image != root_b) return false;
     } else {
-      if (known.stands_for[root_b].valid()) return false;
+      if (stands_for_[id][root_b].valid()) return false;
       image = root_b;
-      known.stands_for[root_b] = root_a;
+      stands_for_[id][root_b] = root_a;
     }
   }
   return true;
