@@ -22,16 +22,21 @@ FreeList::Lot FreeList::new_piece() {
   return piece;
 }
 
+SortedChunks<FreeList::Run>::Place FreeList::place_of(const Run& run) const {
+  return runs_.find([&](const Run& r) {
+    return r.bytes != run.bytes ? r.bytes < run.bytes : r.offset < run.offset;
+  });
+}
+
 void FreeList::add_run(Lot first, Lot last) {
   pieces_[first].other_end = last;
   pieces_[last].other_end = first;
   const Run run = run_of(first, last);
-  runs_.insert(runs_.find([&](const Run& r) { return r < run; }), run);
+  runs_.insert(place_of(run), run);
 }
 
 void FreeList::remove_run(Lot first, Lot last) {
-  const Run run = run_of(first, last);
-  runs_.remove(runs_.find([&](const Run& r) { return r < run; }));
+  runs_.remove(place_of(run_of(first, last)));
 }
 
 FreeList::Lot FreeList::take(std::int64_t bytes, std::vector<Tenant>* former) {

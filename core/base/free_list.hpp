@@ -3,7 +3,6 @@
 // free byte last.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -43,7 +42,6 @@ class FreeList {
   struct Run {
     std::int64_t bytes = 0, offset = 0;
     Lot first = -1;
-    auto operator<=>(const Run&) const = default;
   };
   static constexpr Lot kTaken = -1;
 
@@ -53,11 +51,13 @@ class FreeList {
   Run run_of(Lot first, Lot last) const {
     return {pieces_[last].end() - pieces_[first].offset, pieces_[first].offset, first};
   }
+  /// Where a run is, or belongs, among the others.
+  SortedChunks<Run>::Place place_of(const Run& run) const;
   Lot new_piece();
 
   IndexVector<Lot, Piece> pieces_;
   std::vector<Lot> unused_;  // pieces that are in no list
-  SortedChunks<Run> runs_;   // the last of them has no end
+  SortedChunks<Run> runs_;   // by size, then by offset; the last of them has no end
   std::int64_t high_water_ = 0;
 };
 

@@ -2,21 +2,23 @@
 
 namespace lockstep {
 
-// A counting sort: there are about as many buffers as ops.
+// There are about as many buffers as ops, so each op has a list of those that it begins or ends.
 std::vector<BufferId> temporaries_by(OpId Buffer::*op, const Role& role) {
-  const auto temporary = [](const Buffer& b) { return !b.parent.valid() && !b.persistent(); };
-  std::vector<std::size_t> place(role.ops.size() + 1, 0);
+  IndexVector<OpId, BufferId> first(role.ops.size());
+  IndexVector<BufferId, BufferId> next(role.buffers.size());
   std::size_t count = 0;
-  for (const Buffer& buffer : role.buffers) {
-    if (!temporary(buffer)) continue;
+  for (std::size_t i = role.buffers.size(); i-- > 0;) {
+    const Buffer& buffer = role.buffers[i];
+    if (buffer.parent.valid() || buffer.persistent()) continue;
+    BufferId& of_op = first[buffer.*op];
+    next[i] = of_op;
+    of_op = from_index<BufferId>(i);
     ++count;
-    ++place[to_size(buffer.*op) + 1];
   }
-  for (std::size_t i = 1; i < place.size(); ++i) place[i] += place[i - 1];
-  std::vector<BufferId> sorted(count);
-  for (const BufferId id : role.buffers.ids()) {
-    const Buffer& buffer = role.buffer(id);
-    if (temporary(buffer)) sorted[place[to_size(buffer.*op)]++] = id;
+  std::vector<BufferId> sorted;
+  sorted.reserve(count);
+  for (const BufferId begin : first) {
+    for (BufferId id = begin; id.valid(); id = next[id]) sorted.push_back(id);
   }
   return sorted;
 }

@@ -37,7 +37,16 @@ class StreamUses {
     uses_.push_back({root, stream, op, op, newest_[root]});
     newest_[root] = uses_.next() - 1;
   }
-  /// All uses, in the order of their first ops.
+  /// Notes that a root is used as another one is, by the ops op_of(op) instead of `op`.
+  template <class OpOf>
+  void add_like(BufferId root, BufferId other, OpOf&& op_of) {
+    for (std::int32_t at = newest_[other]; at >= 0; at = uses_[at].next) {
+      const Use use = uses_[at];
+      uses_.push_back({root, use.stream, op_of(use.first), op_of(use.last), newest_[root]});
+      newest_[root] = uses_.next() - 1;
+    }
+  }
+  /// All uses, in the order in which they were added, each at its first op.
   std::span<const Use> all() const { return uses_; }
   bool any(BufferId root) const { return newest_[root] >= 0; }
   /// Calls visit(use) for those of a root.

@@ -1,7 +1,5 @@
 #include "core/ir/verify/arena.hpp"
 
-#include <utility>
-
 #include "core/base/interval_map.hpp"
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/users.hpp"
@@ -9,8 +7,7 @@
 namespace lockstep::verification {
 namespace {
 
-/// Follows the buffers of a role as they begin and end. Who uses one is asked of its ops alone if
-/// its microbatch repeats no other; else of what it stands for in the original.
+/// Follows the buffers of a role as they begin.
 class Tenancies {
  public:
   Tenancies(const Program& program, RoleId id, const Ranges& ranges, const Repeats& repeats,
@@ -22,33 +19,30 @@ class Tenancies {
         repeats_(repeats),
         order_(order),
         faults_(faults),
-        uses_(role_.buffers.size()),
-        holds_(role_.buffers.size(), false) {}
+        uses_(role_.buffers.size()) {}
 
   void check() {
     find_uses();
     for (const BufferId id : role_.buffers.ids()) {
       if (role_.buffer(id).persistent()) begin(id);
     }
-    const std::vector<BufferId> ends = temporaries_by(&Buffer::last, role_);
-    auto ended = ends.begin();
-    for (const BufferId begun : temporaries_by(&Buffer::first, role_)) {
+    for (const BufferId id : temporaries_by(&Buffer::first, role_)) {
       if (faults_.full()) return;
-      for (; role_.buffer(*ended).last < role_.buffer(begun).first; ++ended) end(*ended);
-      check_lifetime(begun);
-      begin(begun);
+      check_lifetime(id);
+      begin(id);
     }
   }
 
  private:
-  /// Who has bytes of an arena.
+  /// Who had bytes of an arena last: a buffer that may be alive.
   struct Tenancy {
-    BufferId holder;  // the buffer that lives there; invalid if none does
-    BufferId last;    // of the buffers whose lives have ended, the last one there that ops used
+    BufferId newest;
+    BufferId used;  // the newest of those that ops use
   };
 
+  /// Asks the ops of microbatches that repeat no others. What repeats them is used as they are.
   void find_uses() {
-    IndexVector<BufferId, BufferId> temporary(role_.buffers.size());  // the root that has a lifetime
+    IndexVector<BufferId, BufferId> temporary(role_.buffers.size());  // the root, with a lifetime
     for (const BufferId id : temporary.ids()) {
       const BufferId root = ranges_.root(id);
       if (!role_.buffer(root).persistent()) temporary[id] = root;
@@ -62,30 +56,21 @@ class Tenancies {
         uses_.add(root, op.stream, id);
       }
     }
-  }
-
-  /// Calls visit(stream, first, last) for every stream that uses a root, with the first and the
-  /// last op that does.
-  template <class Visit>
-  void each_use(BufferId root, Visit&& visit) const {
-    const BufferId original = repeats_.original(role_id_, root);
-    if (original == root) {
-      return uses_.visit(
-          root, [&](const StreamUses::Use& use) { visit(use.stream, use.first, use.last); });
+    for (const BufferId id : temporary.ids()) {
+      if (temporary[id] != id) continue;
+      const BufferId original = repeats_.original(role_id_, id);
+      if (original == id) continue;
+      const Microbatch mb = repeats_.owner(role_id_, id);
+      uses_.add_like(id, original,
+                     [&](OpId op) { return repeats_.counterpart(role_id_, op, mb); });
     }
-    const Microbatch mb = repeats_.owner(role_id_, root);
-    uses_.visit(original, [&](const StreamUses::Use& use) {
-      visit(use.stream, repeats_.counterpart(role_id_, use.first, mb),
-            repeats_.counterpart(role_id_, use.last, mb));
-    });
   }
-  bool used(BufferId root) const { return uses_.any(repeats_.original(role_id_, root)); }
 
   void check_lifetime(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     bool outside = false;
-    each_use(id, [&](Stream, OpId first, OpId last) {
-      outside = outside || first < buffer.first || buffer.last < last;
+    uses_.visit(id, [&](const StreamUses::Use& use) {
+      outside = outside || use.first < buffer.first || buffer.last < use.last;
     });
     if (!outside) return;
     for (const OpId op : role_.ops.ids()) {
@@ -102,38 +87,35 @@ class Tenancies {
     const Buffer& buffer = role_.buffer(id);
     IntervalMap<Tenancy>& arena = arenas_[buffer.tier];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
-    BufferId other, last;
+    BufferId living, last;
     Users before;
     arena.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, const Tenancy& tenancy) {
-      if (tenancy.holder.valid()) other = tenancy.holder;
-      if (tenancy.last.valid() && tenancy.last != last) {
-        last = tenancy.last;
-        each_use(last, [&](Stream stream, OpId, OpId user) { before.add(stream, user.v); });
-      }
+      if (lives(tenancy.newest, buffer.first)) living = tenancy.newest;
+      if (!tenancy.used.valid() || tenancy.used == last) return;
+      last = tenancy.used;
+      uses_.visit(last,
+                  [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
     });
-    if (other.valid()) return add_overlap(id, other);
-    holds_[id] = true;
-    if (buffer.persistent() || used(id)) {
-      arena.assign(buffer.offset, end, {id, {}});
-    } else {  // those who used its bytes before it are still the last
-      arena.update(buffer.offset, end, [id](Tenancy& tenancy) { tenancy.holder = id; });
+    if (living.valid()) return add_overlap(id, living);
+    if (uses_.any(id)) {
+      // Those who used the bytes before it need not be remembered: who has waited for its users has
+      // waited for all that they have waited for.
+      arena.assign(buffer.offset, end, {id, id});
+    } else {
+      arena.update(buffer.offset, end, [id](Tenancy& tenancy) { tenancy.newest = id; });
     }
     // What the first op of a stream has waited for, those behind it need not be asked about.
-    each_use(id, [&](Stream, OpId user, OpId) {
-      const OpId earlier = order_.first_unordered(before, user);
-      if (earlier.valid()) add_use_too_early(user, id, earlier);
+    uses_.visit(id, [&](const StreamUses::Use& use) {
+      const OpId earlier = order_.first_unordered(before, use.first);
+      if (earlier.valid()) add_use_too_early(use.first, id, earlier);
     });
   }
 
-  void end(BufferId id) {
-    if (!holds_[id]) return;
+  /// Whether a buffer that began before is alive at the op, or at all if the op is invalid.
+  bool lives(BufferId id, OpId at) const {
+    if (!id.valid()) return false;
     const Buffer& buffer = role_.buffer(id);
-    IntervalMap<Tenancy>& arena = arenas_[buffer.tier];
-    const std::int64_t end = buffer.offset + buffer.bytes.v;
-    // Those who used the bytes before it need not be remembered: who has waited for its users has
-    // waited for all that they have waited for.
-    if (used(id)) return arena.assign(buffer.offset, end, {{}, id});
-    arena.update(buffer.offset, end, [](Tenancy& tenancy) { tenancy.holder = {}; });
+    return buffer.persistent() || buffer.last >= at;
   }
 
   void add_use_outside_life(OpId id, BufferId root) {
@@ -170,8 +152,7 @@ class Tenancies {
   const Repeats& repeats_;
   const HappensBefore& order_;
   Faults& faults_;
-  StreamUses uses_;  // of roots that have a lifetime, and stand for no others
-  IndexVector<BufferId, bool> holds_;  // its bytes of the arena, for itself
+  StreamUses uses_;  // of roots that have a lifetime
   IndexArray<Tier, IntervalMap<Tenancy>, kNumTiers> arenas_;
 };
 

@@ -98,14 +98,14 @@ class ArenaPlanner {
   }
 
   void find_lifetimes() {
-    IndexVector<BufferId, bool> persistent(role_.buffers.size(), false);
+    IndexVector<BufferId, std::uint8_t> persistent(role_.buffers.size(), 0);
     for (const Unit& unit : role_.units) {
       for (const BufferId id : unit.persistent()) {
-        if (id.valid()) persistent[id] = true;
+        if (id.valid()) persistent[id] = 1;
       }
     }
     for (const StreamUses::Use& use : uses_.all()) {
-      if (persistent[use.root]) continue;
+      if (persistent[use.root] != 0) continue;
       Buffer& buffer = role_.buffers[use.root];
       if (!buffer.first.valid()) buffer.first = use.first;
       buffer.last = std::max(buffer.last, use.last);
