@@ -1,79 +1,88 @@
 #include "core/base/free_list.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/units.hpp"
 
 namespace lockstep {
 
-FreeList::Ranges::Place FreeList::find_fit(Range range) const {
-  return by_bytes_.find([range](const Range& r) {
-    return r.bytes < range.bytes || (r.bytes == range.bytes && r.offset < range.offset);
+FreeList::FreeList() {
+  pieces_.push_back({0, std::numeric_limits<std::int64_t>::max()});
+  add_run(0, 0);
+}
+
+FreeList::Lot FreeList::new_piece() {
+  if (unused_.empty()) {
+    pieces_.emplace_back();
+    return pieces_.next() - 1;
+  }
+  const Lot piece = unused_.back();
+  unused_.pop_back();
+  return piece;
+}
+
+SortedChunks<FreeList::Run>::Place FreeList::place_of(const Run& run) const {
+  return runs_.find([&](const Run& r) {
+    return r.bytes != run.bytes ? r.bytes < run.bytes : r.offset < run.offset;
   });
 }
 
-FreeList::Ranges::Place FreeList::find_end(std::int64_t offset) const {
-  return by_offset_.find([offset](const Range& r) { return r.offset + r.bytes < offset; });
+void FreeList::add_run(Lot first, Lot last) {
+  pieces_[first].other_end = last;
+  pieces_[last].other_end = first;
+  const Run run = run_of(first, last);
+  runs_.insert(place_of(run), run);
 }
 
-void FreeList::change(Ranges::Place by_offset, Range range) {
-  by_bytes_.remove(find_fit(by_offset_[by_offset]));
-  if (range.bytes == 0) {
-    by_offset_.remove(by_offset);
-  } else {
-    by_offset_[by_offset] = range;
-    by_bytes_.insert(find_fit(range), range);
-  }
+void FreeList::remove_run(Lot first, Lot last) {
+  runs_.remove(place_of(run_of(first, last)));
 }
 
-std::int64_t FreeList::allocate(std::int64_t bytes) {
-  if (bytes <= 0) return 0;
+FreeList::Lot FreeList::take(std::int64_t bytes, std::vector<Tenant>* former) {
+  if (bytes <= 0) return kNothing;
   bytes = round_up(bytes, kAlignment);
-  const Ranges::Place fit = find_fit({0, bytes});
-  if (by_bytes_.valid(fit)) {
-    const Range range = by_bytes_[fit];
-    by_bytes_.remove(fit);
-    const Ranges::Place at = find_end(range.offset + range.bytes);
-    if (range.bytes == bytes) {
-      by_offset_.remove(at);
-    } else {
-      const Range rest = by_offset_[at] = {range.offset + bytes, range.bytes - bytes};
-      by_bytes_.insert(find_fit(rest), rest);
-    }
-    return range.offset;
+  Lot at = runs_[runs_.find([&](const Run& r) { return r.bytes < bytes; })].first;
+  const Lot last = pieces_[at].other_end;
+  remove_run(at, last);
+  const Lot lot = new_piece();
+  const Lot before = pieces_[at].before;
+  const std::int64_t offset = pieces_[at].offset;
+  bool rest = true;  // of the run
+  for (std::int64_t missing = bytes; missing > 0 && rest;) {
+    Piece& piece = pieces_[at];
+    if (former != nullptr && piece.last != kNobody) former->push_back(piece.last);
+    const std::int64_t taken = std::min(missing, piece.bytes);
+    missing -= taken;
+    piece.offset += taken;
+    piece.bytes -= taken;
+    if (piece.bytes > 0) break;
+    unused_.push_back(at);
+    rest = at != last;
+    at = piece.behind;
   }
-  const std::int64_t offset = end_;
-  end_ += bytes;
-  high_water_ = std::max(high_water_, end_);
-  return offset;
+  pieces_[lot] = {offset, bytes, before, at, kTaken, kNobody};
+  pieces_[at].before = lot;
+  if (before >= 0) pieces_[before].behind = lot;
+  if (rest) add_run(at, last);
+  high_water_ = std::max(high_water_, offset + bytes);
+  return lot;
 }
 
-void FreeList::release(std::int64_t offset, std::int64_t bytes) {
-  if (bytes <= 0) return;
-  Range range{offset, round_up(bytes, kAlignment)};
-  const Ranges::Place at = find_end(offset);
-  const auto touches = [&] {
-    return by_offset_.valid(at) && by_offset_[at].offset <= range.offset + range.bytes;
-  };
-  bool joined = false;  // with the range before it, or else with the one behind
-  if (touches()) {
-    joined = true;
-    const Range other = by_offset_[at];
-    range = {std::min(offset, other.offset), range.bytes + other.bytes};
-    const Ranges::Place behind = by_offset_.next(at);
-    if (by_offset_.valid(behind) && by_offset_[behind].offset == range.offset + range.bytes) {
-      range.bytes += by_offset_[behind].bytes;
-      change(behind, {});
-    }
+void FreeList::give_back(Lot lot, Tenant tenant) {
+  if (lot == kNothing) return;
+  const Lot before = pieces_[lot].before, behind = pieces_[lot].behind;
+  pieces_[lot].last = tenant;
+  Lot first = lot, last = lot;
+  if (before >= 0 && pieces_[before].free()) {
+    first = pieces_[before].other_end;
+    remove_run(first, before);
   }
-  const bool last = range.offset + range.bytes == end_;
-  if (last) end_ = range.offset;
-  if (joined) {
-    change(at, last ? Range{} : range);
-  } else if (!last) {
-    by_offset_.insert(at, range);
-    by_bytes_.insert(find_fit(range), range);
+  if (pieces_[behind].free()) {
+    last = pieces_[behind].other_end;
+    remove_run(behind, last);
   }
+  add_run(first, last);
 }
 
 }  // namespace lockstep

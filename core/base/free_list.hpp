@@ -1,9 +1,12 @@
-// FreeList: best-fit allocation of byte ranges in a growing arena. It is deterministic: of ranges
-// that fit equally well it takes the one with the lowest offset.
+// FreeList: best-fit allocation of byte ranges in an arena without end. It is deterministic: of
+// ranges that fit equally well it takes the one with the lowest offset. It remembers who had each
+// free byte last.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/sorted_chunks.hpp"
 
 namespace lockstep {
@@ -11,28 +14,50 @@ namespace lockstep {
 class FreeList {
  public:
   static constexpr std::int64_t kAlignment = 256;  // of every range, bytes; enough for any device
+  using Lot = std::int32_t;                        // a range that is taken
+  static constexpr Lot kNothing = -1;              // a range of no bytes
+  using Tenant = std::int32_t;                     // who has a range, as the caller counts
+  static constexpr Tenant kNobody = -1;
 
-  /// Takes a free range of `bytes` and returns its offset. Zero bytes take nothing.
-  std::int64_t allocate(std::int64_t bytes);
-  /// Gives back a range from allocate().
-  void release(std::int64_t offset, std::int64_t bytes);
+  FreeList();
+  /// Takes a free range of `bytes`. Adds those who had parts of it last to `former`, by offset.
+  Lot take(std::int64_t bytes, std::vector<Tenant>* former = nullptr);
+  /// Where a lot begins; 0 if it has no bytes.
+  std::int64_t offset(Lot lot) const { return lot == kNothing ? 0 : pieces_[lot].offset; }
+  /// Gives back a range, which `tenant` had.
+  void give_back(Lot lot, Tenant tenant = kNobody);
   std::int64_t high_water() const { return high_water_; }
 
  private:
-  struct Range {
+  /// A range that is taken, or free and had one tenant. The pieces of an arena are a list by
+  /// offset. Those that are free and touch each other are a run, whose ends know each other.
+  struct Piece {
     std::int64_t offset = 0, bytes = 0;
+    Lot before = -1, behind = -1;
+    Lot other_end = kTaken;  // of its run; undefined inside a run
+    Tenant last = kNobody;
+    std::int64_t end() const { return offset + bytes; }
+    bool free() const { return other_end != kTaken; }
   };
-  using Ranges = SortedChunks<Range>;
-  /// The first range of at least so many bytes, and of those the first at the offset or above it.
-  Ranges::Place find_fit(Range range) const;
-  /// The first free range that ends at the offset or above it.
-  Ranges::Place find_end(std::int64_t offset) const;
-  /// Changes a free range; without bytes it is not free any more.
-  void change(Ranges::Place by_offset, Range range);
+  struct Run {
+    std::int64_t bytes = 0, offset = 0;
+    Lot first = -1;
+  };
+  static constexpr Lot kTaken = -1;
 
-  Ranges by_offset_;      // free ranges, of which no two touch
-  Ranges by_bytes_;       // the same by size, then by offset
-  std::int64_t end_ = 0;  // above it everything is free
+  /// Makes the pieces from `first` to `last` a run that can be taken.
+  void add_run(Lot first, Lot last);
+  void remove_run(Lot first, Lot last);
+  Run run_of(Lot first, Lot last) const {
+    return {pieces_[last].end() - pieces_[first].offset, pieces_[first].offset, first};
+  }
+  /// Where a run is, or belongs, among the others.
+  SortedChunks<Run>::Place place_of(const Run& run) const;
+  Lot new_piece();
+
+  IndexVector<Lot, Piece> pieces_;
+  std::vector<Lot> unused_;  // pieces that are in no list
+  SortedChunks<Run> runs_;   // by size, then by offset; the last of them has no end
   std::int64_t high_water_ = 0;
 };
 

@@ -2,15 +2,63 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep {
 
 /// The root buffers that have a lifetime, sorted by its first or its last op, and then by id.
 std::vector<BufferId> temporaries_by(OpId Buffer::*op, const Role& role);
+
+/// Which streams use each root buffer, and the first and the last op of each that does.
+class StreamUses {
+ public:
+  struct Use {
+    BufferId root;
+    Stream stream = Stream::Compute;
+    OpId first, last;
+    std::int32_t next = -1;  // the use of the same root before this one
+  };
+
+  /// Of so many buffers.
+  explicit StreamUses(std::size_t buffers) : newest_(buffers, -1) {}
+  /// Notes that an op, whose id is not less than those before, uses a root buffer.
+  void add(BufferId root, Stream stream, OpId op) {
+    for (std::int32_t at = newest_[root]; at >= 0; at = uses_[at].next) {
+      if (uses_[at].stream == stream) {
+        uses_[at].last = op;
+        return;
+      }
+    }
+    uses_.push_back({root, stream, op, op, newest_[root]});
+    newest_[root] = uses_.next() - 1;
+  }
+  /// Notes that a root is used as another one is, by the ops op_of(op) instead of `op`.
+  template <class OpOf>
+  void add_like(BufferId root, BufferId other, OpOf&& op_of) {
+    for (std::int32_t at = newest_[other]; at >= 0; at = uses_[at].next) {
+      const Use use = uses_[at];
+      uses_.push_back({root, use.stream, op_of(use.first), op_of(use.last), newest_[root]});
+      newest_[root] = uses_.next() - 1;
+    }
+  }
+  /// All uses, in the order in which they were added, each at its first op.
+  std::span<const Use> all() const { return uses_; }
+  bool any(BufferId root) const { return newest_[root] >= 0; }
+  /// Calls visit(use) for those of a root.
+  template <class Visit>
+  void visit(BufferId root, Visit&& visit) const {
+    for (std::int32_t at = newest_[root]; at >= 0; at = uses_[at].next) visit(uses_[at]);
+  }
+
+ private:
+  IndexVector<BufferId, std::int32_t> newest_;  // by root; -1: none
+  IndexVector<std::int32_t, Use> uses_;
+};
 
 /// Which ops use each root buffer. The program reserves a buffer from Buffer::first to
 /// Buffer::last, in the order of its ops, which is longer where a transfer uses it last; but what

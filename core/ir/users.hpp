@@ -48,10 +48,12 @@ class PastUsers {
     all_.back().last = true;
     return place;
   }
-  void add_to(Users& users, Place place) const {
+  /// Calls visit(stream, number) for each of those that are kept there.
+  template <class Visit>
+  void visit(Place place, Visit&& visit) const {
     if (place < 0) return;
     for (;; ++place) {
-      users.add(all_[place].stream, all_[place].number);
+      visit(all_[place].stream, all_[place].number);
       if (all_[place].last) return;
     }
   }

@@ -264,16 +264,18 @@ class StepAssembly {
       });
     }
     FreeList scratch;
+    std::vector<FreeList::Lot> lots(home_.size());
     for (std::size_t k = 0; k < entries_.size(); ++k) {
       each_tensor(entries_[k], [&](std::size_t t) {
         if (home_[t] == Scratch && first[t] == static_cast<int>(k)) {
-          offset_[t] = scratch.allocate(bytes_of(builder_.tensors_[t]));
+          lots[t] = scratch.take(bytes_of(builder_.tensors_[t]));
+          offset_[t] = scratch.offset(lots[t]);
           first[t] = -2;  // marks it as placed, because an in-place operand is visited twice
         }
       });
       each_tensor(entries_[k], [&](std::size_t t) {
         if (home_[t] == Scratch && last[t] == static_cast<int>(k)) {
-          scratch.release(offset_[t], bytes_of(builder_.tensors_[t]));
+          scratch.give_back(lots[t]);
           last[t] = -2;
         }
       });

@@ -42,6 +42,7 @@ Repeats::Repeats(const Program& program, const std::deque<Ranges>& ranges)
   for (const RoleId r : program.roles.ids()) {
     exclude(r);
     comparisons_.push_back(begin_comparison(r));
+    stands_for_.emplace_back(program.roles[r].buffers.size());
   }
   Microbatch last = 0;  // that repeats none
   for (Microbatch mb = 1; mb < count_; ++mb) {
@@ -173,7 +174,6 @@ Repeats::Comparison Repeats::begin_comparison(RoleId id) const {
     }
   }
   result.image.resize(role.buffers.size());
-  result.stands_for.resize(role.buffers.size());
   return result;
 }
 
@@ -200,13 +200,14 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
   const Ranges& ranges = ranges_[to_size(id)];
   const IndexVector<BufferId, Microbatch>& owner = owners_[id];
   Comparison& known = comparisons_[id];
+  const auto args_a = role.args_of(a), args_b = role.args_of(b);
   for (std::size_t n = 0; n < a.args_count; ++n) {
-    const BufferId of_a = role.args_of(a)[n], of_b = role.args_of(b)[n];
-    const BufferId root_a = ranges.root(of_a), root_b = ranges.root(of_b);
-    if (of_a != of_b && (!alike(role.buffer(of_a), role.buffer(of_b)) ||
-                         role.buffer(root_a).kind != role.buffer(root_b).kind)) {
-      return false;
+    const BufferId of_a = args_a[n], of_b = args_b[n];
+    if (owner[of_a] >= 0 && known.image[of_a] == of_b && owner[of_b] == b.microbatch) {
+      continue;  // roots that have been compared
     }
+    const BufferId root_a = ranges.root(of_a), root_b = ranges.root(of_b);
+    if (of_a != of_b && !alike(role.buffer(of_a), role.buffer(of_b))) return false;
     if (owner[root_a] == kShared) {
       if (root_a != root_b) return false;
       if (a.kind == OpKind::Call && does(a, n) == Does::PutLoss) continue;
@@ -221,9 +222,11 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
     if (image.valid() && owner[image] == b.microbatch) {
       if (image != root_b) return false;
     } else {
-      if (known.stands_for[root_b].valid()) return false;
+      if (stands_for_[id][root_b].valid() || !alike(role.buffer(root_a), role.buffer(root_b))) {
+        return false;
+      }
       image = root_b;
-      known.stands_for[root_b] = root_a;
+      stands_for_[id][root_b] = root_a;
     }
   }
   return true;

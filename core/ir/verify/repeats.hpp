@@ -41,8 +41,14 @@ class Repeats {
   }
   /// The microbatch for which an op computes a part of a layer; -1 of others.
   Microbatch microbatch(RoleId role, OpId op) const { return roles_[role].microbatch[op]; }
-  /// Whether one microbatch alone uses a root buffer.
-  bool is_own(RoleId role, BufferId root) const { return owners_[role][root] >= 0; }
+  /// The microbatch that alone uses a root buffer; negative if there is none.
+  Microbatch owner(RoleId role, BufferId root) const { return owners_[role][root]; }
+  bool is_own(RoleId role, BufferId root) const { return owner(role, root) >= 0; }
+  /// The root buffer for which a root stands whose microbatch repeats another; of others, itself.
+  BufferId original(RoleId role, BufferId root) const {
+    const Microbatch mb = owner(role, root);
+    return mb < 0 || originals_[mb] == mb ? root : stands_for_[role][root];
+  }
   /// Whether an original and all that repeat it wait at this op for the one at place `n` of its
   /// `after`, which is of the same microbatch.
   bool all_wait(RoleId role, OpId op, std::size_t n) const {
@@ -67,8 +73,7 @@ class Repeats {
 
   struct Comparison {                // what is known of a role while microbatches are compared
     std::vector<std::uint32_t> age;  // by argument: of what it finds, if it is shared
-    IndexVector<BufferId, BufferId> image;       // by root of an original: what stands for it last
-    IndexVector<BufferId, BufferId> stands_for;  // by root of a repetition
+    IndexVector<BufferId, BufferId> image;  // by root of an original: what stands for it last
   };
 
   void read_functions();
@@ -89,6 +94,7 @@ class Repeats {
   IndexVector<RoleId, ByMicrobatch> roles_;
   /// By root, the microbatch that alone uses it; kShared if there are several, kUnused if none.
   IndexVector<RoleId, IndexVector<BufferId, Microbatch>> owners_;
+  IndexVector<RoleId, IndexVector<BufferId, BufferId>> stands_for_;  // by root of a repetition
   IndexVector<RoleId, Comparison> comparisons_;
   IndexVector<Microbatch, bool> excluded_;
   IndexVector<Microbatch, Microbatch> originals_;

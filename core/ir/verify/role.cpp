@@ -198,17 +198,12 @@ class RoleCheck {
                     number(static_cast<std::int64_t>(expected_args(op))));
         continue;
       }
-      check_places(id, op, args);
       if (op.kind == OpKind::Call) {
-        const auto& formals = program_.function(op.function()).formals;
-        for (std::size_t k = 0; k < args.size(); ++k) {
-          if (role_.buffer(args[k]).bytes < formals[k].bytes) {
-            faults_.add(op_at(program_, role_, id) + ": " + buffer_name(program_, role_, args[k]) +
-                        " has " + number(role_.buffer(args[k]).bytes.v) + " bytes, but formal " +
-                        formals[k].name + " needs " + number(formals[k].bytes.v));
-          }
-        }
-      } else if (is_counted(op.kind)) {
+        check_call(id, op, args);
+        continue;
+      }
+      check_places(id, op, args);
+      if (is_counted(op.kind)) {
         check_rows(id, op, args);
       } else if (args.size() == 2) {
         check_two_buffers(id, op, role_.buffer(args[0]), role_.buffer(args[1]));
@@ -226,23 +221,40 @@ class RoleCheck {
     return two ? 2 : 1;
   }
 
-  /// Checks that an op can reach its buffers. Calls on the host's stream need them in host memory,
-  /// copies between two tiers need one in each, and all other ops need them on the device.
+  /// Checks that a call can reach its buffers, which are in host memory if it is on the host's
+  /// stream and on the device if not, and that they have as many bytes as the formals.
+  void check_call(OpId id, const Op& op, std::span<const BufferId> args) {
+    const Tier tier = op.stream == Stream::Host ? Tier::Host : Tier::Device;
+    const Formal* formal = program_.function(op.function()).formals.data();
+    for (const BufferId arg : args) {
+      const Buffer& buffer = role_.buffer(arg);
+      if (buffer.tier != tier) add_out_of_reach(id, op, arg);
+      if (buffer.bytes < formal->bytes) {
+        faults_.add(op_at(program_, role_, id) + ": " + buffer_name(program_, role_, arg) +
+                    " has " + number(buffer.bytes.v) + " bytes, but formal " + formal->name +
+                    " needs " + number(formal->bytes.v));
+      }
+      ++formal;
+    }
+  }
+
+  /// Checks that an op which is no call can reach its buffers. Copies between two tiers need one in
+  /// each, and all others need them on the device.
   void check_places(OpId id, const Op& op, std::span<const BufferId> args) {
     const bool moves = op.moves_memory();
-    const bool on_host = op.kind == OpKind::Call && op.stream == Stream::Host;
     const CopyPath path = path_of(op.kind);
     for (std::size_t k = 0; k < args.size(); ++k) {
-      const Tier wanted = moves     ? k == 0 ? path.from : path.to
-                          : on_host ? Tier::Host
-                                    : Tier::Device;
-      const Tier found = role_.buffer(args[k]).tier;
-      if (found == wanted) continue;
-      faults_.add(op_at(program_, role_, id) + " (stream " + std::string(to_string(op.stream)) +
-                  ") cannot reach " + buffer_name(program_, role_, args[k]) +
-                  (found == Tier::Drive ? " on the drive"
-                                        : " in " + std::string(to_string(found)) + " memory"));
+      const Tier wanted = !moves ? Tier::Device : k == 0 ? path.from : path.to;
+      if (role_.buffer(args[k]).tier != wanted) add_out_of_reach(id, op, args[k]);
     }
+  }
+
+  void add_out_of_reach(OpId id, const Op& op, BufferId buffer) {
+    const Tier found = role_.buffer(buffer).tier;
+    faults_.add(op_at(program_, role_, id) + " (stream " + std::string(to_string(op.stream)) +
+                ") cannot reach " + buffer_name(program_, role_, buffer) +
+                (found == Tier::Drive ? " on the drive"
+                                      : " in " + std::string(to_string(found)) + " memory"));
   }
 
   /// Checks that source and destination consist of rows, for which there are counts: as many of

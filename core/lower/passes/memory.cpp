@@ -14,12 +14,10 @@
 // there.
 #include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 
 #include "core/base/free_list.hpp"
 #include "core/base/index_vector.hpp"
-#include "core/base/interval_map.hpp"
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/users.hpp"
 #include "core/lower/draft/dependencies.hpp"
@@ -47,36 +45,32 @@ class ArenaPlanner {
         keeps_sent_(strategy.vocabulary_stages() > 1 &&
                     rules_of(strategy.pipeline_parallel_schedule).forwards_first),
         writes_behind_(strategy.offload_pipeline_write),
-        stay_of_(role.buffers.size(), kNone) {}
+        uses_(role.buffers.size()),
+        stays_(role.buffers.size()) {}
 
   void run() {
     uses_drive_ = std::any_of(role_.buffers.begin(), role_.buffers.end(),
                               [](const Buffer& buffer) { return buffer.tier == Tier::Drive; });
-    find_roots();
+    find_uses();
     find_lifetimes();
-    for (const BufferId id : role_.buffers.ids()) {
-      Buffer& buffer = role_.buffers[id];
-      if (!buffer.persistent()) continue;
-      buffer.offset = arena(buffer).allocate(room_of(buffer));
-      stay_of_[id] = kPersistent;
+    for (Buffer& buffer : role_.buffers) {
+      if (buffer.persistent()) place(buffer);
     }
+    const std::vector<BufferId> expiries = temporaries_by(&Buffer::last, role_);
+    auto expired = expiries.begin();
+    auto use = uses_.all().begin();
     Dependencies dependencies(role_);
     for (const OpId id : role_.ops.ids()) {
       dependencies.begin(id);
-      const Op& op = role_.op(id);
-      for (const BufferId root : roots_of(op)) {
-        if (stay_of_[root] == kPersistent) continue;
-        Stay& stay = stay_of(root);
-        // The first op of each stream waits; later ops of the stream come after it.
-        if (!stay.users.on(op.stream)) {
-          stay.tenants.visit(
-              [&](Stream of, std::int32_t tenant) { dependencies.add({tenant}, of); });
-        }
-        stay.users.add(op.stream, id.v);
+      // The first op of each stream waits; later ops of the stream come after it.
+      for (; use != uses_.all().end() && use->first == id; ++use) {
+        if (role_.buffer(use->root).persistent()) continue;
+        past_.visit(begin_stay(use->root), [&](Stream of, std::int32_t user) {
+          dependencies.add({user}, of);
+        });
       }
-      for (; next_expiry_ < expiries_.size() && role_.buffer(expiries_[next_expiry_]).last == id;
-           ++next_expiry_) {
-        give_back(expiries_[next_expiry_]);
+      for (; expired != expiries.end() && role_.buffer(*expired).last == id; ++expired) {
+        arenas_[role_.buffer(*expired).tier].give_back(stays_[*expired].lot, expired->v);
       }
       dependencies.end();
     }
@@ -87,49 +81,34 @@ class ArenaPlanner {
   }
 
  private:
-  static constexpr std::int32_t kNone = -1, kPersistent = -2;
-
   /// What a buffer does in the arena, from its first op to its last.
   struct Stay {
-    Users users;    // the ops that have used it
-    Users tenants;  // the last ops that used its bytes before it
+    bool begun = false;
+    FreeList::Lot lot = FreeList::kNothing;
+    PastUsers::Place before = -1;  // the last ops that used its bytes before it
   };
 
-  FreeList& arena(const Buffer& buffer) { return arenas_[buffer.tier]; }
-  std::span<const BufferId> roots_of(const Op& op) const {
-    return {roots_.data() + op.args_begin, op.args_count};
-  }
-
-  void find_roots() {
+  void find_uses() {
     IndexVector<BufferId, BufferId> root_of(role_.buffers.size());
     for (const BufferId id : root_of.ids()) root_of[id] = role_.root(id);
-    roots_.reserve(role_.args.size());
-    for (const BufferId argument : role_.args) roots_.push_back(root_of[argument]);
+    for (const OpId id : role_.ops.ids()) {
+      const Op& op = role_.op(id);
+      for (const BufferId argument : role_.args_of(op)) uses_.add(root_of[argument], op.stream, id);
+    }
   }
 
   void find_lifetimes() {
-    struct Life {
-      OpId first, last;
-      bool persistent = false;
-    };
-    IndexVector<BufferId, Life> lives(role_.buffers.size());
+    IndexVector<BufferId, std::uint8_t> persistent(role_.buffers.size(), 0);
     for (const Unit& unit : role_.units) {
       for (const BufferId id : unit.persistent()) {
-        if (id.valid()) lives[id].persistent = true;
+        if (id.valid()) persistent[id] = 1;
       }
     }
-    for (const OpId id : role_.ops.ids()) {
-      for (const BufferId root : roots_of(role_.op(id))) {
-        Life& life = lives[root];
-        if (!life.first.valid()) life.first = id;
-        life.last = id;
-      }
-    }
-    for (const BufferId id : lives.ids()) {
-      const Life& life = lives[id];
-      if (life.persistent || !life.first.valid()) continue;
-      role_.buffers[id].first = life.first;
-      role_.buffers[id].last = life.last;
+    for (const StreamUses::Use& use : uses_.all()) {
+      if (persistent[use.root] != 0) continue;
+      Buffer& buffer = role_.buffers[use.root];
+      if (!buffer.first.valid()) buffer.first = use.first;
+      buffer.last = std::max(buffer.last, use.last);
     }
     ByStream next = no_ops();  // by stream, the next op after the present one
     IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
@@ -163,39 +142,26 @@ class ArenaPlanner {
       buffer.last = std::max(buffer.last, receive);
       if (keeps_sent_ && role_.op(used_last).kind == OpKind::Send) buffer.last = end;
     }
-    expiries_ = temporaries_by(&Buffer::last, role_);
   }
 
-  /// The stay of a buffer, which begins here if this is its first op.
-  Stay& stay_of(BufferId root) {
-    std::int32_t& stay = stay_of_[root];
-    if (stay >= 0) return stays_[stay];
-    if (unused_.empty()) {
-      unused_.push_back(stays_.next());
-      stays_.emplace_back();
+  FreeList::Lot place(Buffer& buffer, std::vector<FreeList::Tenant>* former = nullptr) {
+    const FreeList::Lot lot = arenas_[buffer.tier].take(room_of(buffer), former);
+    buffer.offset = arenas_[buffer.tier].offset(lot);
+    return lot;
+  }
+
+  /// Places a buffer, if this is its first use. Returns the last users of its bytes before it.
+  PastUsers::Place begin_stay(BufferId root) {
+    Stay& stay = stays_[root];
+    if (std::exchange(stay.begun, true)) return stay.before;
+    former_.clear();
+    stay.lot = place(role_.buffers[root], &former_);
+    Users users;
+    for (const FreeList::Tenant tenant : former_) {
+      uses_.visit({tenant},
+                  [&](const StreamUses::Use& use) { users.add(use.stream, use.last.v); });
     }
-    stay = unused_.back();
-    unused_.pop_back();
-    Stay& begun = stays_[stay];
-    begun.users.clear();
-    begun.tenants.clear();
-    Buffer& buffer = role_.buffers[root];
-    buffer.offset = arena(buffer).allocate(room_of(buffer));
-    PastUsers::Place added = -1;
-    freed_[buffer.tier].visit(buffer.offset, end_of(buffer),
-                              [&](std::int64_t, std::int64_t, PastUsers::Place users) {
-                                if (users != added) past_.add_to(begun.tenants, users);
-                                added = users;
-                              });
-    return begun;
-  }
-
-  void give_back(BufferId id) {
-    const Buffer& buffer = role_.buffer(id);
-    const std::int32_t stay = std::exchange(stay_of_[id], kNone);
-    unused_.push_back(stay);
-    arena(buffer).release(buffer.offset, room_of(buffer));
-    freed_[buffer.tier].assign(buffer.offset, end_of(buffer), past_.keep(stays_[stay].users));
+    return stay.before = past_.keep(users);
   }
 
   /// The bytes that a buffer takes. Beside a drive, those in host memory are whole blocks, too, so
@@ -204,25 +170,17 @@ class ArenaPlanner {
     const bool in_blocks = uses_drive_ && buffer.tier != Tier::Device;
     return round_up(buffer.bytes.v, in_blocks ? kDriveBlock : FreeList::kAlignment);
   }
-  std::int64_t end_of(const Buffer& buffer) const { return buffer.offset + room_of(buffer); }
 
   Role& role_;
   const P2pPosting posting_;
   const bool keeps_sent_;
   const bool writes_behind_;  // what is written to the drive is not waited for
   bool uses_drive_ = false;
+  StreamUses uses_;
   IndexArray<Tier, FreeList, kNumTiers> arenas_;
-  std::vector<BufferId> roots_;            // of Role::args
-  IndexVector<std::int32_t, Stay> stays_;  // of few buffers at a time, so that they stay in a cache
-  /// By root buffer; kNone: it is not in the arena; kPersistent: it is there for the whole step.
-  IndexVector<BufferId, std::int32_t> stay_of_;
-  std::vector<std::int32_t> unused_;  // stays that are over
-  std::vector<BufferId> expiries_;    // buffers with a lifetime, sorted by its end
-  std::size_t next_expiry_ = 0;
-  /// The last users of freed bytes, in each arena. Where a buffer has taken them over, they stand
-  /// until it is given back, and nobody asks.
-  IndexArray<Tier, IntervalMap<PastUsers::Place>, kNumTiers> freed_;
+  IndexVector<BufferId, Stay> stays_;  // by root
   PastUsers past_;
+  std::vector<FreeList::Tenant> former_;  // of the buffer at hand, as root buffers
 };
 
 }  // namespace

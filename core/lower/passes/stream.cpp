@@ -1,4 +1,5 @@
 // stream: finds what each op must wait for on other streams, from what it reads and writes.
+#include <bit>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
@@ -56,7 +57,7 @@ class Touches {
 
 /// The bytes of its root buffer that a buffer is, or all pieces of it together.
 struct Place {
-  BufferId root;
+  BufferId root;  // invalid if one stream alone uses the root, so that nobody waits
   std::int64_t begin = 0, end = 0;
 };
 
@@ -69,6 +70,14 @@ IndexVector<BufferId, Place> places_of(const Program& program, const Role& role)
       place.begin += role.buffer(place.root).offset;
     }
     place.end = place.begin + span_of(program, role.buffer(id)).v;
+  }
+  IndexVector<BufferId, std::uint32_t> streams(role.buffers.size(), 0);  // by root, as bits
+  for (const Op& op : role.ops) {
+    const std::uint32_t stream = 1u << static_cast<unsigned>(op.stream);
+    for (const BufferId argument : role.args_of(op)) streams[places[argument].root] |= stream;
+  }
+  for (Place& place : places) {
+    if (std::has_single_bit(streams[place.root])) place.root = {};
   }
   return places;
 }
@@ -84,9 +93,10 @@ void order(const Program& program, Role& role) {
     const Formal* const formals =
         op.kind == OpKind::Call ? program.function(op.function()).formals.data() : nullptr;
     for (std::size_t a = 0; a < args.size(); ++a) {
+      const auto [root, begin, end] = places[args[a]];
+      if (!root.valid()) continue;
       const Access does = formals != nullptr ? formals[a].access : access(program, op, a);
       const bool writes = does != Access::Read;
-      const auto [root, begin, end] = places[args[a]];
       touches.remove_if(root, [&, begin = begin, end = end](const Touch& t) {
         // A range without bytes still orders its users, because synthetic programs move no data.
         const bool overlaps = begin == end ? t.begin == t.end : t.begin < end && begin < t.end;

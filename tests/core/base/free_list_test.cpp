@@ -44,12 +44,13 @@ class Cells {
 };
 
 struct Taken {
-  std::int64_t offset = 0, bytes = 0;
+  FreeList::Lot lot = FreeList::kNothing;
+  std::size_t first = 0, count = 0;  // cells
 };
 
 }  // namespace
 
-TEST_CASE("a free list takes the smallest range that fits, and of these the lowest",
+TEST_CASE("a free list takes the smallest range that fits, and knows who had its parts last",
           "[core][base]") {
   for (const auto& [seed, live, longest] :
        {std::tuple{1U, 12U, 5U}, std::tuple{2U, 40U, 3U}, std::tuple{3U, 600U, 9U}}) {
@@ -57,6 +58,7 @@ TEST_CASE("a free list takes the smallest range that fits, and of these the lowe
     FreeList list;
     Cells cells;
     std::vector<Taken> taken;
+    std::vector<FreeList::Tenant> last;  // by cell
     std::size_t high = 0;
     for (int step = 0; step < 4000; ++step) {
       if (taken.size() < live && random() % 5 < 3) {
@@ -64,18 +66,25 @@ TEST_CASE("a free list takes the smallest range that fits, and of these the lowe
         // Any size of the last cell is rounded up.
         const auto bytes = static_cast<std::int64_t>(count) * FreeList::kAlignment -
                            static_cast<std::int64_t>(random() % FreeList::kAlignment);
-        const std::int64_t offset = list.allocate(bytes);
-        REQUIRE(offset == static_cast<std::int64_t>(cells.allocate(count)) * FreeList::kAlignment);
-        taken.push_back({offset, bytes});
+        std::vector<FreeList::Tenant> former, expected;
+        const FreeList::Lot lot = list.take(bytes, &former);
+        const std::size_t first = cells.allocate(count);
+        REQUIRE(list.offset(lot) == static_cast<std::int64_t>(first) * FreeList::kAlignment);
+        last.resize(std::max(last.size(), first + count), FreeList::kNobody);
+        for (std::size_t c = first; c < first + count; ++c) {
+          if (last[c] != FreeList::kNobody) expected.push_back(last[c]);
+        }
+        expected.erase(std::unique(expected.begin(), expected.end()), expected.end());
+        REQUIRE(former == expected);
+        taken.push_back({lot, first, count});
         high = std::max(high, cells.end());
       } else if (!taken.empty()) {
         std::swap(taken[random() % taken.size()], taken.back());
-        const auto [offset, bytes] = taken.back();
+        const auto [lot, first, count] = taken.back();
         taken.pop_back();
-        list.release(offset, bytes);
-        cells.release(
-            static_cast<std::size_t>(offset / FreeList::kAlignment),
-            static_cast<std::size_t>((bytes + FreeList::kAlignment - 1) / FreeList::kAlignment));
+        list.give_back(lot, step);
+        cells.release(first, count);
+        std::fill_n(last.begin() + static_cast<std::ptrdiff_t>(first), count, step);
       }
       REQUIRE(list.high_water() == static_cast<std::int64_t>(high) * FreeList::kAlignment);
     }
@@ -84,9 +93,10 @@ TEST_CASE("a free list takes the smallest range that fits, and of these the lowe
 
 TEST_CASE("no bytes take no place in an arena", "[core][base]") {
   FreeList list;
-  CHECK(list.allocate(0) == 0);
-  list.release(0, 0);
+  const FreeList::Lot nothing = list.take(0);
+  CHECK(list.offset(nothing) == 0);
+  list.give_back(nothing);
   CHECK(list.high_water() == 0);
-  CHECK(list.allocate(1) == 0);
-  CHECK(list.allocate(1) == FreeList::kAlignment);
+  CHECK(list.offset(list.take(1)) == 0);
+  CHECK(list.offset(list.take(1)) == FreeList::kAlignment);
 }

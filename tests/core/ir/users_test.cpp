@@ -45,12 +45,12 @@ TEST_CASE("users of a range that is over come back as they were, and no others",
   second.add(Stream::Compute, 9);
   REQUIRE(past.keep(none) == -1);
   const PastUsers::Place a = past.keep(first), b = past.keep(second);
-  Users found;
-  past.add_to(found, -1);
-  REQUIRE(found.none());
-  past.add_to(found, b);
-  REQUIRE(listed(found) == listed(second));
-  past.add_to(found, a);
-  REQUIRE(listed(found) ==
-          std::map<Stream, std::int32_t>{{Stream::Compute, 9}, {Stream::Layer, 3}});
+  const auto kept = [&](PastUsers::Place place) {
+    Users found;
+    past.visit(place, [&](Stream stream, std::int32_t number) { found.add(stream, number); });
+    return listed(found);
+  };
+  REQUIRE(kept(-1).empty());
+  REQUIRE(kept(b) == listed(second));
+  REQUIRE(kept(a) == listed(first));
 }

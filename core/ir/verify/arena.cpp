@@ -1,0 +1,166 @@
+#include "core/ir/verify/arena.hpp"
+
+#include "core/base/interval_map.hpp"
+#include "core/ir/lifetimes.hpp"
+#include "core/ir/users.hpp"
+
+namespace lockstep::verification {
+namespace {
+
+/// Follows the buffers of a role as they begin.
+class Tenancies {
+ public:
+  Tenancies(const Program& program, RoleId id, const Ranges& ranges, const Repeats& repeats,
+            const HappensBefore& order, Faults& faults)
+      : program_(program),
+        role_id_(id),
+        role_(program.roles[id]),
+        ranges_(ranges),
+        repeats_(repeats),
+        order_(order),
+        faults_(faults),
+        uses_(role_.buffers.size()) {}
+
+  void check() {
+    find_uses();
+    for (const BufferId id : role_.buffers.ids()) {
+      if (role_.buffer(id).persistent()) begin(id);
+    }
+    for (const BufferId id : temporaries_by(&Buffer::first, role_)) {
+      if (faults_.full()) return;
+      check_lifetime(id);
+      begin(id);
+    }
+  }
+
+ private:
+  /// Who had bytes of an arena last: a buffer that may be alive.
+  struct Tenancy {
+    BufferId newest;
+    BufferId used;  // the newest of those that ops use
+  };
+
+  /// Asks the ops of microbatches that repeat no others. What repeats them is used as they are.
+  void find_uses() {
+    IndexVector<BufferId, BufferId> temporary(role_.buffers.size());  // the root, with a lifetime
+    for (const BufferId id : temporary.ids()) {
+      const BufferId root = ranges_.root(id);
+      if (!role_.buffer(root).persistent()) temporary[id] = root;
+    }
+    for (const OpId id : role_.ops.ids()) {
+      const Op& op = role_.op(id);
+      const bool repeated = repeats_.original(role_id_, id).valid();
+      for (const BufferId argument : role_.args_of(op)) {
+        const BufferId root = temporary[argument];
+        if (!root.valid() || (repeated && repeats_.is_own(role_id_, root))) continue;
+        uses_.add(root, op.stream, id);
+      }
+    }
+    for (const BufferId id : temporary.ids()) {
+      if (temporary[id] != id) continue;
+      const BufferId original = repeats_.original(role_id_, id);
+      if (original == id) continue;
+      const Microbatch mb = repeats_.owner(role_id_, id);
+      uses_.add_like(id, original,
+                     [&](OpId op) { return repeats_.counterpart(role_id_, op, mb); });
+    }
+  }
+
+  void check_lifetime(BufferId id) {
+    const Buffer& buffer = role_.buffer(id);
+    bool outside = false;
+    uses_.visit(id, [&](const StreamUses::Use& use) {
+      outside = outside || use.first < buffer.first || buffer.last < use.last;
+    });
+    if (!outside) return;
+    for (const OpId op : role_.ops.ids()) {
+      if (buffer.first <= op && op <= buffer.last) continue;
+      for (const BufferId argument : role_.args_of(role_.op(op))) {
+        if (ranges_.root(argument) == id) add_use_outside_life(op, id);
+      }
+    }
+  }
+
+  /// Gives a buffer its bytes of the arena, and checks that its users wait for those who have used
+  /// them, unless another living buffer holds some of them.
+  void begin(BufferId id) {
+    const Buffer& buffer = role_.buffer(id);
+    IntervalMap<Tenancy>& arena = arenas_[buffer.tier];
+    const std::int64_t end = buffer.offset + buffer.bytes.v;
+    BufferId living, last;
+    Users before;
+    arena.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, const Tenancy& tenancy) {
+      if (lives(tenancy.newest, buffer.first)) living = tenancy.newest;
+      if (!tenancy.used.valid() || tenancy.used == last) return;
+      last = tenancy.used;
+      uses_.visit(last,
+                  [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
+    });
+    if (living.valid()) return add_overlap(id, living);
+    if (uses_.any(id)) {
+      // Those who used the bytes before it need not be remembered: who has waited for its users has
+      // waited for all that they have waited for.
+      arena.assign(buffer.offset, end, {id, id});
+    } else {
+      arena.update(buffer.offset, end, [id](Tenancy& tenancy) { tenancy.newest = id; });
+    }
+    // What the first op of a stream has waited for, those behind it need not be asked about.
+    uses_.visit(id, [&](const StreamUses::Use& use) {
+      const OpId earlier = order_.first_unordered(before, use.first);
+      if (earlier.valid()) add_use_too_early(use.first, id, earlier);
+    });
+  }
+
+  /// Whether a buffer that began before is alive at the op, or at all if the op is invalid.
+  bool lives(BufferId id, OpId at) const {
+    if (!id.valid()) return false;
+    const Buffer& buffer = role_.buffer(id);
+    return buffer.persistent() || buffer.last >= at;
+  }
+
+  void add_use_outside_life(OpId id, BufferId root) {
+    const Buffer& buffer = role_.buffer(root);
+    faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, root) +
+                (id < buffer.first
+                     ? " before it is allocated, at %" + std::to_string(buffer.first.v)
+                     : " after it is freed: use after free; its last op is %" +
+                           std::to_string(buffer.last.v) + " " +
+                           describe(program_, role_, buffer.last)));
+  }
+
+  void add_overlap(BufferId id, BufferId other) {
+    const Buffer& buffer = role_.buffer(id);
+    const std::string when =
+        buffer.persistent() ? " for the whole step"
+                            : " at %" + std::to_string(buffer.first.v) + " (" +
+                                  describe(program_, role_, buffer.first) + ")";
+    faults_.add("rank " + std::to_string(role_.ranks.front()) + ": buffers " +
+                buffer_name(program_, role_, id) + " and " + buffer_name(program_, role_, other) +
+                " overlap in the arena and are alive together" + when);
+  }
+
+  void add_use_too_early(OpId id, BufferId root, OpId earlier) {
+    faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, root) +
+                ", which overlaps in the arena with a buffer that %" + std::to_string(earlier.v) +
+                " " + describe(program_, role_, earlier) + " uses, and does not wait for it");
+  }
+
+  const Program& program_;
+  const RoleId role_id_;
+  const Role& role_;
+  const Ranges& ranges_;
+  const Repeats& repeats_;
+  const HappensBefore& order_;
+  Faults& faults_;
+  StreamUses uses_;  // of roots that have a lifetime
+  IndexArray<Tier, IntervalMap<Tenancy>, kNumTiers> arenas_;
+};
+
+}  // namespace
+
+void check_arena(const Program& program, RoleId role, const Ranges& ranges, const Repeats& repeats,
+                 const HappensBefore& order, Faults& faults) {
+  Tenancies(program, role, ranges, repeats, order, faults).check();
+}
+
+}  // namespace lockstep::verification
