@@ -211,7 +211,10 @@ FlopsPerSecond peak_rate(const DeviceSpec& device, DType dtype) {
 FlopsPerSecond product_rate(const DeviceSpec& device, const Kernel& kernel) {
   if (kernel.tf32 && device.tf32_rate.v > 0) return device.tf32_rate;
   // Without units for them, codes are widened to the kernel's own type.
-  if (kernel.kind == KernelKind::ScaledGemm && device.fp8_rate.v > 0) return device.fp8_rate;
+  const bool codes = kernel.kind == KernelKind::ScaledGemm ||
+                     kernel.kind == KernelKind::RaggedScaledGemm ||
+                     kernel.kind == KernelKind::RaggedScaledGemmWeight;
+  if (codes && device.fp8_rate.v > 0) return device.fp8_rate;
   return peak_rate(device, kernel.dtype);
 }
 

@@ -292,6 +292,7 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
       a.set(named("training.num_layers_at_start_in_bf16"), t.num_layers_at_start_in_bf16);
       a.set(named("training.num_layers_at_end_in_bf16"), t.num_layers_at_end_in_bf16);
     }
+    a.flag_if(s.model.is_dropless(), "moe-router-padding-for-fp8");
     leave_unsaid(h.unsaid, t.fp8_block_size > 0,
                  "training.fp8_block_size: its blocks have 128 elements, or 32 with mxfp8");
   }

@@ -22,6 +22,10 @@ TensorId Dropout::backward(Part part, TensorId dy, const std::string& name) {
   return dx;
 }
 
+void Dropout::add_backward(Part part, TensorId dy, TensorId dx) {
+  emit(part, {dy, keys_, dx, {}}, dx);
+}
+
 void Dropout::emit(Part part, std::vector<TensorId> in, TensorId y) {
   f_.emit(part, KernelKind::Dropout,
           {{rows_, cols_}, {share_, static_cast<double>(place_)}, std::move(in), {y}});

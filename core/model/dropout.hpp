@@ -10,7 +10,15 @@
 namespace lockstep {
 
 /// The places of a layer that have dropout, which draw apart from each other.
-enum class DropoutPlace : std::uint8_t { Embedding, Attention, FeedForward };
+enum class DropoutPlace : std::uint8_t {
+  Embedding,
+  Attention,
+  FeedForward,
+  AdapterOfQkv,  // the inputs of the adapters of a block's linear layers
+  AdapterOfProjection,
+  AdapterOfFc1,
+  AdapterOfFc2,
+};
 
 class Dropout {
  public:
@@ -23,6 +31,9 @@ class Dropout {
   /// The gradient of x + bias: that of y where it was kept. Without dropout it is dy itself. `name`
   /// is that of the tensor, if it is communicated.
   TensorId backward(Part part, TensorId dy, const std::string& name = {});
+
+  /// Adds the gradient of x to dx.
+  void add_backward(Part part, TensorId dy, TensorId dx);
 
  private:
   void emit(Part part, std::vector<TensorId> in, TensorId y);

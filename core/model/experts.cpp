@@ -23,6 +23,7 @@
 //
 // Without a capacity there are tokens × experts_per_token places of a rank's own rows, and the two
 // all-to-alls are of as many rows as counts [experts] say, which an all-to-all exchanges before.
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -46,7 +47,17 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
   } else {
     layer.add_expert("moe.experts.w13", {n, 2 * ffn, c}, InitKind::Normal, 0.02, {ffn, ffn},
                      {1, {ffn, ffn}});
+    layer.add_scales("moe.experts.w13");
+    layer.add_scales("moe.experts.w2");
     layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual, {}, {2, {ffn}});
+  }
+  const bool gpt2 = spec.is_gpt2_kind();
+  if (spec.adapts_experts("linear_fc1")) {
+    layer.add_expert_adapter(gpt2 ? "moe.experts.wfc" : "moe.experts.w13", n, gpt2 ? ffn : 2 * ffn,
+                             c);
+  }
+  if (spec.adapts_experts("linear_fc2")) {
+    layer.add_expert_adapter(gpt2 ? "moe.experts.wproj" : "moe.experts.w2", n, c, ffn);
   }
   if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);
 }
@@ -63,43 +74,55 @@ struct RowsOfExperts {
 };
 
 /// A linear layer of each of these experts, in 8 bits where the shape says so: then blocks of rows
-/// are those of one expert, for which its room for each rank's rows is a multiple of a block.
+/// are those of one expert and one rank, for which its room for each rank's rows is a multiple of a
+/// block, or, where rows are counted, those of each rank are padded to one. (Megatron-LM pads the
+/// choices of each rank's tokens, --moe-router-padding-for-fp8, so that all that follows has more
+/// rows. Here only lines of codes over rows have room for it.)
 class ExpertLinear {
  public:
   ExpertLinear(FunctionBuilder& f, const LayerShape& shape, const RowsOfExperts& rows,
-               std::int64_t in, std::int64_t out, const LinearTensors& weights)
+               std::int64_t in, std::int64_t out, const LinearTensors& weights,
+               double adapter_scale)
       : f_(f),
         float8_(shape.float8),
         scales_(sum_type(shape.dtype)),
         rows_(rows),
         in_(in),
         out_(out),
-        weights_(weights) {}
+        weights_(weights),
+        adapter_scale_(adapter_scale),
+        rank_(weights.adapter.a.valid() ? f.elements(weights.adapter.a) / (rows.groups * in) : 0) {}
 
   void forward(TensorId x, TensorId y) {
     x_ = x;
     if (float8_.active()) {
-      const Codes by_rows = rounded(Part::Forward, x, rows_.places, in_, false, 1, float8_.forward);
-      x_by_columns_ = rounded(Part::Forward, x, rows_.places, in_, true, 1, float8_.forward);
-      const Codes w = rounded(Part::Forward, weights_.w, rows_.groups * out_, in_, false,
-                              weight_rows(), float8_.forward);
-      return multiply(Part::Forward, {rows_.places, out_, in_}, false, false, by_rows, w, y);
+      const Codes by_rows = rounded_rows(Part::Forward, 0, x, in_, false, float8_.forward);
+      if (weights_.gw.valid())
+        x_by_columns_ = rounded_rows(Part::Forward, 0, x, in_, true, float8_.forward);
+      multiply(Part::Forward, out_, in_, false, by_rows, rounded_weights(Part::Forward, false), y);
+    } else {
+      product(Part::Forward, x, weights_.w, out_, in_, true, weights_.b, y);
     }
-    product(Part::Forward, x, out_, in_, true, weights_.b, y);
+    if (rank_ == 0) return;
+    const TensorId made = f_.tensor(rows_.places * rank_);
+    product(Part::Forward, x, weights_.adapter.a, rank_, in_, true, {}, made);
+    z_ = scaled(Part::Forward, made);
+    product(Part::Forward, z_, weights_.adapter.b, out_, rank_, true, {}, y, true);
   }
   void backward(TensorId dy, TensorId dx) {
-    if (float8_.active()) return backward_narrow(dy, dx);
-    product(Part::InputGrad, dy, in_, out_, false, {}, dx);
-    const std::vector<TensorId> gradients = {weights_.gw, weights_.gb};
-    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
-    if (capacity > 0) {
-      f_.emit(Part::WeightGrad, KernelKind::GroupedGemmWeight,
-              {{groups, chunks, capacity, out_, in_}, {}, {dy, x_}, gradients});
+    if (float8_.active()) {
+      backward_narrow(dy, dx);
     } else {
-      f_.emit(
-          Part::WeightGrad, KernelKind::RaggedGemmWeight,
-          {{groups, chunks, places, expected, out_, in_, blocks}, {}, {dy, x_, counts}, gradients});
+      product(Part::InputGrad, dy, weights_.w, in_, out_, false, {}, dx);
+      weight_gradient(dy, x_, out_, in_, weights_.gw, weights_.gb);
     }
+    if (rank_ == 0) return;
+    const TensorId dz = f_.tensor(rows_.places * rank_);
+    product(Part::InputGrad, dy, weights_.adapter.b, rank_, out_, false, {}, dz);
+    weight_gradient(dy, z_, out_, rank_, weights_.adapter.gb, {});
+    const TensorId dmade = scaled(Part::InputGrad, dz);
+    product(Part::InputGrad, dmade, weights_.adapter.a, in_, rank_, false, {}, dx, true);
+    weight_gradient(dmade, x_, rank_, in_, weights_.adapter.ga, {});
   }
 
  private:
@@ -107,56 +130,145 @@ class ExpertLinear {
     TensorId values, scales;
     std::int64_t across = 1;
     int mantissa = 0;
+    std::int64_t block = 0;
   };
   std::int64_t weight_rows() const { return float8_.square_weights ? float8_.block : 1; }
-  Codes rounded(Part part, TensorId x, std::int64_t rows, std::int64_t cols, bool transposed,
-                std::int64_t across, int mantissa) {
-    const std::int64_t lines = transposed ? cols : rows, length = transposed ? rows : cols;
-    const Codes codes{f_.tensor(lines * length, DType::U8),
-                      f_.tensor(ceil_div(lines, across) * ceil_div(length, float8_.block), scales_),
-                      across, mantissa};
-    f_.emit(part, KernelKind::Quantize,
-            {{rows, cols, transposed, across, float8_.block, 0},
-             {static_cast<double>(mantissa)},
-             {x, {}},
-             {codes.values, codes.scales}});
-    return codes;
+  bool counted() const { return rows_.capacity == 0; }
+  std::int64_t parts() const { return rows_.groups * rows_.chunks; }
+  /// Room for the blocks of all parts of the rows, and how many codes of a line are expected: of
+  /// the last block of a part half is padding.
+  std::int64_t padded() const {
+    const std::int64_t block = float8_.block;
+    return (rows_.places + parts() * (block - 1)) / block * block;
   }
-  void multiply(Part part, std::array<std::int64_t, 3> mnk, bool by_rows, bool beside,
-                const Codes& a, const Codes& b, TensorId c) {
-    f_.emit(part, KernelKind::ScaledGemm,
-            {{mnk[0], mnk[1], mnk[2], a.across, b.across, float8_.block, by_rows, rows_.groups},
-             {static_cast<double>(a.mantissa), static_cast<double>(b.mantissa),
-              static_cast<double>(rows_.chunks), beside ? 1.0 : 0.0},
-             {a.values, b.values, {}, {}, a.scales, b.scales},
-             {c}});
-  }
-  void backward_narrow(TensorId dy, TensorId dx) {
-    const Codes by_rows =
-        rounded(Part::InputGrad, dy, rows_.places, out_, false, 1, float8_.gradient);
-    const Codes w = rounded(Part::InputGrad, weights_.w, rows_.groups * out_, in_, true,
-                            weight_rows(), float8_.forward);
-    multiply(Part::InputGrad, {rows_.places, in_, out_}, false, true, by_rows, w, dx);
-    if (!weights_.gw.valid()) return;
-    const Codes by_columns =
-        rounded(Part::WeightGrad, dy, rows_.places, out_, true, 1, float8_.gradient);
-    multiply(Part::WeightGrad, {out_, in_, rows_.places}, true, false, by_columns, x_by_columns_,
-             weights_.gw);
+  std::int64_t expected_padded() const {
+    return std::min(padded(), rows_.expected + parts() * (float8_.block - 1) / 2);
   }
 
-  void product(Part part, TensorId a, std::int64_t n, std::int64_t k, bool transposed,
-               TensorId bias, TensorId c) {
+  /// Rows in places of `cols` columns, or their transpose.
+  Codes rounded_rows(Part part, int place, TensorId x, std::int64_t cols, bool transposed,
+                     int mantissa) {
+    if (!counted()) return rounded(part, place, x, rows_.places, cols, transposed, 1, mantissa);
+    const std::int64_t block = float8_.block;
+    const std::int64_t lines = transposed ? cols : rows_.places;
+    const std::int64_t length = transposed ? padded() : cols;
+    const Codes codes{f_.tensor(lines * length, DType::U8),
+                      f_.tensor(lines * ceil_div(length, block), scales_), 1, mantissa, block};
+    f_.emit(
+        part, KernelKind::RaggedQuantize,
+        {{parts(), rows_.places, rows_.expected, cols, transposed, block, rows_.blocks, padded()},
+         {static_cast<double>(mantissa)},
+         {x, rows_.counts},
+         {codes.values, codes.scales}});
+    return codes;
+  }
+  Codes rounded_weights(Part part, bool transposed) {
+    return rounded(part, 1, weights_.w, rows_.groups * out_, in_, transposed, weight_rows(),
+                   float8_.forward);
+  }
+  /// A factor, x, w or dy by its place among scales. Where its scale is known it is that of all
+  /// blocks, which are lines of one expert and rank.
+  Codes rounded(Part part, int place, TensorId x, std::int64_t rows, std::int64_t cols,
+                bool transposed, std::int64_t across, int mantissa) {
+    const bool known = float8_.delayed(), of_weights = place == 1;
+    const std::int64_t lines = transposed ? cols : rows, length = transposed ? rows : cols;
+    const std::int64_t block = !known        ? float8_.block
+                               : !transposed ? cols
+                               : of_weights  ? out_
+                                             : rows_.capacity;
+    const Codes codes{f_.tensor(lines * length, DType::U8),
+                      f_.tensor(ceil_div(lines, across) * ceil_div(length, block), scales_), across,
+                      mantissa, block};
+    TensorId largest;
+    if (known && transposed == (of_weights || weights_.gw.valid())) {
+      largest = found_[to_size(place)] = f_.tensor(1, scales_);
+    }
+    f_.emit(part, KernelKind::Quantize,
+            {{rows, cols, transposed, across, block, known ? 1 : 0},
+             {static_cast<double>(mantissa)},
+             {x, known ? f_.element(weights_.scales, place) : TensorId{}},
+             {codes.values, codes.scales, largest}});
+    return codes;
+  }
+  /// c [places, n] = a · wᵀ, of weights [groups, n, k], or [n, groups, k] if they are `beside` each
+  /// other.
+  void multiply(Part part, std::int64_t n, std::int64_t k, bool beside, const Codes& a,
+                const Codes& w, TensorId c) {
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
+    const double first = a.mantissa, second = w.mantissa, is_beside = beside ? 1 : 0;
+    if (counted()) {
+      return f_.emit(part, KernelKind::RaggedScaledGemm,
+                     {{groups, chunks, places, expected, n, k, w.across, a.block},
+                      {first, second, is_beside, static_cast<double>(blocks)},
+                      {a.values, w.values, a.scales, w.scales, counts},
+                      {c}});
+    }
+    f_.emit(part, KernelKind::ScaledGemm,
+            {{places, n, k, a.across, w.across, a.block, 0, groups},
+             {first, second, static_cast<double>(chunks), is_beside},
+             {a.values, w.values, {}, {}, a.scales, w.scales},
+             {c}});
+  }
+  void multiply_gradient(const Codes& dy) {
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
+    const double first = dy.mantissa, second = x_by_columns_.mantissa;
+    if (counted()) {
+      return f_.emit(Part::WeightGrad, KernelKind::RaggedScaledGemmWeight,
+                     {{groups, chunks, padded(), expected_padded(), out_, in_, float8_.block},
+                      {first, second},
+                      {dy.values, x_by_columns_.values, dy.scales, x_by_columns_.scales, counts},
+                      {weights_.gw}});
+    }
+    f_.emit(Part::WeightGrad, KernelKind::ScaledGemm,
+            {{out_, in_, places, 1, 1, dy.block, 1, groups},
+             {first, second, static_cast<double>(chunks), 0},
+             {dy.values, x_by_columns_.values, {}, {}, dy.scales, x_by_columns_.scales},
+             {weights_.gw}});
+  }
+  void backward_narrow(TensorId dy, TensorId dx) {
+    const Codes by_rows = rounded_rows(Part::InputGrad, 2, dy, out_, false, float8_.gradient);
+    multiply(Part::InputGrad, in_, out_, true, by_rows, rounded_weights(Part::InputGrad, true), dx);
+    if (weights_.gw.valid()) {
+      multiply_gradient(rounded_rows(Part::WeightGrad, 2, dy, out_, true, float8_.gradient));
+    }
+    if (!float8_.delayed()) return;
+    f_.emit(Part::WeightGrad, KernelKind::Largest,
+            {{}, {}, {found_.begin(), found_.end()}, {weights_.largest}});
+  }
+
+  /// c (+)= a · wᵀ (transposed: of weights [groups, n, k]) or a · w (of weights [groups, k, n]).
+  void product(Part part, TensorId a, TensorId w, std::int64_t n, std::int64_t k, bool transposed,
+               TensorId bias, TensorId c, bool accumulate = false) {
     const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
     if (capacity > 0) {
       f_.emit(part, KernelKind::GroupedGemm,
-              {{groups, chunks, capacity, n, k, transposed}, {}, {a, weights_.w, bias}, {c}});
+              {{groups, chunks, capacity, n, k, transposed}, {}, {a, w, bias}, {c}, accumulate});
     } else {
       f_.emit(part, KernelKind::RaggedGemm,
               {{groups, chunks, places, expected, n, k, transposed, blocks},
                {},
-               {a, weights_.w, bias, counts},
-               {c}});
+               {a, w, bias, counts},
+               {c},
+               accumulate});
     }
+  }
+  /// dw [groups, m, n] of dy [places, m] and x [places, n], and that of a bias.
+  void weight_gradient(TensorId dy, TensorId x, std::int64_t m, std::int64_t n, TensorId dw,
+                       TensorId dbias) {
+    const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
+    if (capacity > 0) {
+      f_.emit(Part::WeightGrad, KernelKind::GroupedGemmWeight,
+              {{groups, chunks, capacity, m, n}, {}, {dy, x}, {dw, dbias}});
+    } else {
+      f_.emit(Part::WeightGrad, KernelKind::RaggedGemmWeight,
+              {{groups, chunks, places, expected, m, n, blocks}, {}, {dy, x, counts}, {dw, dbias}});
+    }
+  }
+  /// What an adapter has made of rows, or its gradient, times the adapter's scale.
+  TensorId scaled(Part part, TensorId made) {
+    const TensorId result = f_.tensor(rows_.places * rank_);
+    f_.emit(part, KernelKind::Scale, {{rows_.places * rank_}, {adapter_scale_}, {made}, {result}});
+    return result;
   }
 
   FunctionBuilder& f_;
@@ -165,8 +277,11 @@ class ExpertLinear {
   const RowsOfExperts& rows_;
   std::int64_t in_, out_;
   LinearTensors weights_;
-  TensorId x_;
+  double adapter_scale_;
+  std::int64_t rank_;  // of the experts' adapters; 0: they have none
+  TensorId x_, z_;     // z: of the adapters
   Codes x_by_columns_;
+  std::array<TensorId, 3> found_{};  // of x, w and dy: the largest magnitudes of a microbatch
 };
 
 RowsOfExperts rows_of_experts(const ModelSpec& spec, const LayerShape& shape) {
@@ -206,10 +321,12 @@ class MixtureOfExperts final : public FeedForward {
         load_(p.g("moe.router_bias")),
         up_(f, shape, rows_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
             p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13",
-                     "moe.experts.bfc")),
+                     "moe.experts.bfc"),
+            spec.lora.scale()),
         down_(f, shape, rows_, ffn_, hidden_,
               p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2",
-                       "moe.experts.bproj")) {
+                       "moe.experts.bproj"),
+              spec.lora.scale()) {
     if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);
   }
 

@@ -71,6 +71,8 @@ class DenseNetwork final : public FeedForward {
             p.linear(dense.name + first_weight(spec), dense.name + ".bfc")),
         down_(f, tp, within(dense, "down"), ffn_, spec.hidden,
               p.linear(dense.name + second_weight(spec), dense.name + ".bproj")) {
+    up_.drop_for_adapter(shape.adapter_dropout, DropoutPlace::AdapterOfFc1);
+    down_.drop_for_adapter(shape.adapter_dropout, DropoutPlace::AdapterOfFc2);
     if (dropout != nullptr) down_.drop(*dropout);
   }
 

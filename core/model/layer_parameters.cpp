@@ -52,7 +52,7 @@ LayerDeclaration LayerDeclaration::of_end(Model& model, const ModelSpec& spec,
 }
 
 UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& parameter) {
-  const bool frozen = !spec_.trains(parameter.name);
+  const bool frozen = suffix != kScales && !spec_.trains(parameter.name);
   const MovedBy moved_by = frozen               ? MovedBy::Optimizer
                            : suffix == kBalance ? MovedBy::RouterBias
                            : suffix == kScales  ? MovedBy::DelayedScale
@@ -165,6 +165,14 @@ void LayerDeclaration::add_adapter(const std::string& weight, std::int64_t out, 
   add(weight + std::string(kAdapterDown), {rank, in}, InitKind::Normal,
       1 / std::sqrt(3.0 * static_cast<double>(in)), by_inputs ? split : whole);
   add(weight + std::string(kAdapterUp), {out, rank}, InitKind::Zeros, 0, by_inputs ? whole : split);
+}
+
+void LayerDeclaration::add_expert_adapter(const std::string& weight, std::int64_t experts,
+                                          std::int64_t out, std::int64_t in) {
+  const std::int64_t rank = spec_.lora.rank;
+  add_expert(weight + std::string(kAdapterDown), {experts, rank, in}, InitKind::Normal,
+             1 / std::sqrt(3.0 * static_cast<double>(in)));
+  add_expert(weight + std::string(kAdapterUp), {experts, out, rank}, InitKind::Zeros);
 }
 
 void LayerDeclaration::append(UnitLayout& layout, Parameter parameter, int parts,

@@ -70,6 +70,11 @@ class LayerDeclaration {
   void add_expert(const std::string& name, std::vector<std::int64_t> shape, InitKind init,
                   double scale = 0, std::vector<std::int64_t> matrix_rows = {},
                   const Split& split = {});
+  /// Adds the adapter of a linear layer of every expert, `weight` [experts, out, in]: A [experts,
+  /// rank, in] and B [experts, out, rank], beside the experts' weights. Requires that no ranks
+  /// divide an expert.
+  void add_expert_adapter(const std::string& weight, std::int64_t experts, std::int64_t out,
+                          std::int64_t in);
   /// Adds the bias by which a router balances its choices, one for each expert, to a unit of its
   /// own, "_balance" (MovedBy::RouterBias).
   void add_router_bias(const std::string& name, std::int64_t experts);

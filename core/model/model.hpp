@@ -26,6 +26,7 @@ struct LayerShape {
   Float8Factors float8;                        // of the linear layers of blocks,
   std::int64_t wide_first = 0, wide_last = 0;  // but of so many first and last blocks
   double mean_document = 0;  // tokens of the documents to which attention is confined; 0: none are
+  double adapter_dropout = 0;     // of the inputs of adapters
   double residual_dropout = 0;    // of what the branches of a block add
   double embedding_dropout = 0;   // of the embeddings' sum
   double attention_dropout = 0;   // of attention's probabilities

@@ -9,13 +9,13 @@ void LinearProducts::forward(std::int64_t rows, std::int64_t in, std::int64_t ou
                              bool keeps_x) {
   if (!float8_.active()) return f_.linear_forward(rows, in, out, x, w, bias, residual, y);
   const Codes& a = rounded(Part::Forward, activation(x, rows, in), false);
-  if (keeps_x) rounded(Part::Forward, activation(x, rows, in), true);
+  if (keeps_x) keep(rows, in, x);
   const Codes& b = rounded(Part::Forward, weight(w, out, in), false);
   multiply(Part::Forward, rows, out, in, false, a, b, bias, residual, y);
 }
 
 void LinearProducts::keep(std::int64_t rows, std::int64_t in, TensorId x) {
-  if (float8_.active()) rounded(Part::Forward, activation(x, rows, in), true);
+  if (float8_.active() && trained_) rounded(Part::Forward, activation(x, rows, in), true);
 }
 
 void LinearProducts::input_gradient(std::int64_t rows, std::int64_t in, std::int64_t out,
@@ -31,7 +31,7 @@ void LinearProducts::input_gradient(std::int64_t rows, std::int64_t in, std::int
 
 void LinearProducts::weight_gradient(std::int64_t rows, std::int64_t in, std::int64_t out,
                                      TensorId dy, TensorId x, TensorId dw) {
-  if (!dw.valid()) return;
+  if (!dw.valid()) return keep_largest();
   if (!float8_.active()) {
     return f_.emit(Part::WeightGrad, KernelKind::Gemm,
                    {{out, in, rows, 1, 0}, {}, {dy, x, {}, {}}, {dw}});
@@ -39,6 +39,17 @@ void LinearProducts::weight_gradient(std::int64_t rows, std::int64_t in, std::in
   const Codes& a = rounded(Part::WeightGrad, gradient(dy, rows, out), true);
   const Codes& b = rounded(Part::WeightGrad, activation(x, rows, in, "x_again"), true);
   multiply(Part::WeightGrad, out, in, rows, true, a, b, {}, {}, dw);
+  keep_largest();
+}
+
+/// The backward pass rounds the transpose of every factor of weights that are trained, also where
+/// forward is repeated.
+bool LinearProducts::measures(const Factor& factor, bool transposed) const {
+  const bool is_weight = factor.place == 1;
+  return float8_.delayed() && (trained_ || is_weight ? transposed : !transposed);
+}
+
+void LinearProducts::keep_largest() {
   if (!float8_.delayed()) return;
   f_.emit(Part::WeightGrad, KernelKind::Largest,
           {{}, {}, {found_.begin(), found_.end()}, {largest_}});
@@ -59,8 +70,9 @@ const LinearProducts::Codes& LinearProducts::rounded(Part part, const Factor& fa
   TensorId given, largest;
   if (float8_.delayed()) {
     given = f_.element(known_scales_, factor.place);
-    // The backward pass rounds the transpose of every factor, also where forward is repeated.
-    if (transposed) largest = found_[to_size(factor.place)] = f_.tensor(1, scales_);
+    if (measures(factor, transposed)) {
+      largest = found_[to_size(factor.place)] = f_.tensor(1, scales_);
+    }
   } else if (whole) {
     const auto other = known_.find({factor.x.v, !transposed});
     given = other != known_.end() ? other->second.scales : gathered_scales(part, factor);

@@ -51,10 +51,11 @@ class LinearProducts {
  public:
   /// `name` is the layer's; `scales` the type of scales. With one scale for a tensor at hand,
   /// `inputs`, `weights` and `outputs` say who divides x, w and dy; ranks that are one divide
-  /// nothing. `known` and `largest` are LinearTensors::scales and largest.
+  /// nothing. `known` and `largest` are LinearTensors::scales and largest. Weights that are not
+  /// trained have no product over tokens, and what that would read is rounded in one direction.
   LinearProducts(FunctionBuilder& f, const Float8Factors& float8, DType scales, std::string name,
                  Dividers inputs, Dividers weights, Dividers outputs, TensorId known = {},
-                 TensorId largest = {})
+                 TensorId largest = {}, bool trained = true)
       : f_(f),
         float8_(float8),
         scales_(scales),
@@ -63,7 +64,8 @@ class LinearProducts {
         weights_(std::move(weights)),
         outputs_(std::move(outputs)),
         known_scales_(known),
-        largest_(largest) {}
+        largest_(largest),
+        trained_(trained) {}
 
   /// y[rows, out] = x[rows, in] · w[out, in]ᵀ (+ bias) (+ residual). `keeps_x` says that
   /// weight_gradient() gets the same x, and not one that is gathered again.
@@ -109,6 +111,9 @@ class LinearProducts {
   const Codes& rounded(Part part, const Factor& factor, bool transposed);
   /// For a tensor that has one scale: those of what each of the ranks that divide it holds.
   TensorId gathered_scales(Part part, const Factor& factor);
+  /// Whether the largest magnitude of a factor is found where it is rounded so.
+  bool measures(const Factor& factor, bool transposed) const;
+  void keep_largest();
   void multiply(Part part, std::int64_t m, std::int64_t n, std::int64_t k, bool by_rows,
                 const Codes& a, const Codes& b, TensorId bias, TensorId residual, TensorId c);
 
@@ -118,6 +123,7 @@ class LinearProducts {
   std::string name_;
   Dividers inputs_, weights_, outputs_;
   TensorId known_scales_, largest_;
+  bool trained_;
   std::array<TensorId, 3> found_{};  // of x, w and dy: the largest magnitudes of a microbatch
   std::map<std::pair<int, bool>, Codes> known_;  // by tensor, and whether it is transposed
 };

@@ -40,6 +40,8 @@ class GroupedAttention final : public SelfAttention {
         head_norms_(f, spec, shape, attention_, p),
         out_linear_(f, tp, "out", attention_.width(), spec.hidden, p.linear("attn.wo", "attn.bo")) {
     out_linear_.drop(dropout);
+    qkv_linear_.drop_for_adapter(shape.adapter_dropout, DropoutPlace::AdapterOfQkv);
+    out_linear_.drop_for_adapter(shape.adapter_dropout, DropoutPlace::AdapterOfProjection);
     if (shape.kv_replicas > 1) {
       qkv_linear_.beside(attention_.keys_width(), p.linear("attn.wqkv", "attn.bqkv", "_kv"));
     }

@@ -39,8 +39,17 @@ Adapter::Adapter(FunctionBuilder& f, double scale, std::int64_t rows, std::int64
       rank_(weights.a.valid() ? f.elements(weights.a) / in : 0),
       weights_(weights) {}
 
+void Adapter::drop(double share, DropoutPlace place) {
+  if (active() && share > 0) dropout_.emplace(f_, share, place, rows_, in_);
+}
+
 void Adapter::forward(TensorId x) {
   if (!active()) return;
+  if (dropout_) {
+    dropped_ = f_.tensor(rows_ * in_);
+    dropout_->forward(x, {}, {}, dropped_);
+    x = dropped_;
+  }
   const TensorId made = f_.tensor(rows_ * rank_);
   f_.linear_forward(rows_, in_, rank_, x, weights_.a, {}, {}, made);
   z_ = f_.tensor(rows_ * rank_);
@@ -69,6 +78,12 @@ void Adapter::add_input_gradient(TensorId dx, int chunk, int chunks) {
     dz_scaled_ = f_.tensor(rows_ * rank_);
     f_.emit(Part::InputGrad, KernelKind::Scale, {{rows_ * rank_}, {scale_}, {dz_}, {dz_scaled_}});
   }
+  if (dropout_) {
+    const TensorId through = f_.tensor(rows_ * in_);
+    f_.emit(Part::InputGrad, KernelKind::Gemm,
+            {{rows_, in_, rank_, 0, 0}, {}, {dz_scaled_, weights_.a, {}, {}}, {through}});
+    return dropout_->add_backward(Part::InputGrad, through, dx);
+  }
   f_.emit(Part::InputGrad, KernelKind::Gemm,
           {{rows_ / chunks, in_, rank_, 0, 0},
            {},
@@ -79,7 +94,8 @@ void Adapter::add_input_gradient(TensorId dx, int chunk, int chunks) {
 
 void Adapter::weight_gradient(TensorId x) {
   if (!active()) return;
-  f_.linear_backward(rows_, in_, rank_, dz_scaled_, x, {}, {}, weights_.ga, {});
+  f_.linear_backward(rows_, in_, rank_, dz_scaled_, dropout_ ? dropped_ : x, {}, {}, weights_.ga,
+                     {});
 }
 
 /// An adapter's own product is of all rows, because it is small: it runs behind the others.

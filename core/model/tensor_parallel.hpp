@@ -18,6 +18,7 @@
 // those of weight gradients take all rows at once.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/model/dropout.hpp"
@@ -63,7 +64,8 @@ class TensorParallel {
             {tp},
             divides_outputs ? both : rows,
             weights.scales,
-            weights.largest};
+            weights.largest,
+            weights.gw.valid()};
   }
 
   /// The products of the layer `name`, which every rank of "tp" has whole: for all rows, or for its
@@ -71,8 +73,16 @@ class TensorParallel {
   LinearProducts whole_products(const std::string& name, const LinearTensors& weights) const {
     Dividers rows = {{"cp", shape_.context_parallel}};
     if (gathers_rows()) rows.push_back({"tp", shape_.tensor_parallel});
-    return {f_, float8_, sum_type(shape_.dtype), name,           rows,
-            {}, rows,    weights.scales,         weights.largest};
+    return {f_,
+            float8_,
+            sum_type(shape_.dtype),
+            name,
+            rows,
+            {},
+            rows,
+            weights.scales,
+            weights.largest,
+            weights.gw.valid()};
   }
 
   /// All rows of `x`, whose own rows have `width` columns: gathered as tensor `name`, or x itself.
@@ -97,11 +107,14 @@ class TensorParallel {
 /// The low-rank adapter beside a linear layer: adds scale · x aᵀ bᵀ to its result. Under tensor
 /// parallelism x aᵀ, or its gradient, is a term of a sum over the ranks, and so is what is made of
 /// it, since all of this is linear: the layer's own sum is also the adapter's. Without an adapter
-/// its functions do nothing.
+/// its functions do nothing. Elements of x may be dropped for it; then no ranks of "tp" divide the
+/// layer.
 class Adapter {
  public:
   Adapter(FunctionBuilder& f, double scale, std::int64_t rows, std::int64_t in,
           const AdapterTensors& weights);
+  /// Drops a share of x, as `place` of the layer.
+  void drop(double share, DropoutPlace place);
   /// Computes scale · x aᵀ. The others need it.
   void forward(TensorId x);
   /// Adds to y [rows, out], or to one of `chunks` parts of its rows, the product with `b`, this
@@ -119,6 +132,8 @@ class Adapter {
   double scale_;
   std::int64_t rows_, in_, rank_;
   AdapterTensors weights_;
+  std::optional<Dropout> dropout_;
+  TensorId dropped_;  // x as it is after dropout
   TensorId z_, dz_, dz_scaled_;
 };
 
@@ -135,6 +150,9 @@ class DividedLinear {
         weights_(weights),
         products_(tp.products(name_, divides_outputs, weights)),
         adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
+
+  /// Lets a share of what its adapter reads be dropped.
+  void drop_for_adapter(double share, DropoutPlace place) { adapter_.drop(share, place); }
 
  protected:
   FunctionBuilder& f_;

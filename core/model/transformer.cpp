@@ -32,8 +32,8 @@ Flops needed_flops(const std::vector<LayerStep>& steps, const ModelSpec& spec,
       const bool grouped = kernel.kind == KernelKind::GroupedGemm ||
                            (kernel.kind == KernelKind::ScaledGemm && kernel.dims[7] > 0);
       if (grouped) total.v -= empty * work(kernel).flops.v;
-      if (kernel.kind ==
-          KernelKind::RaggedGemm) {  // of the busiest rank, more than those of the mean
+      // Of the busiest rank, more than those of the mean.
+      if (kernel.kind == KernelKind::RaggedGemm || kernel.kind == KernelKind::RaggedScaledGemm) {
         const double own = taken * double(shape.own_rows()) / double(shape.rows()) *
                            double(shape.expert_tensor_parallel);
         total.v -= (1 - std::min(1.0, own / double(kernel.dims[3]))) * work(kernel).flops.v;
@@ -63,7 +63,9 @@ Flops frozen_flops(const Model& model, const Layer& layer, const std::vector<Lay
         codes.erase(place(kernel.out[0]));
         if (frozen.contains(place(kernel.in[0]).first)) codes.insert(place(kernel.out[0]));
       }
-      if (kernel.kind == KernelKind::ScaledGemm && codes.contains(place(kernel.in[1]))) {
+      const bool narrow =
+          kernel.kind == KernelKind::ScaledGemm || kernel.kind == KernelKind::RaggedScaledGemm;
+      if (narrow && codes.contains(place(kernel.in[1]))) {
         total += work(kernel).flops;
       }
       const bool product =

@@ -66,6 +66,7 @@ template <class V>
 void describe(V& v, LoraSpec& l) {
   v.field("rank", l.rank);
   v.field("alpha", l.alpha);
+  v.field("dropout", l.dropout);
   v.field("target_modules", l.target_modules);
 }
 

@@ -43,6 +43,7 @@ constexpr ForeignName kNames[] = {
     {"model.router_score", "", "moe-router-score-function", ""},
     {"lora.rank", "", "", "", "r"},
     {"lora.alpha", "", "", "", "lora_alpha"},
+    {"lora.dropout", "", "", "", "lora_dropout"},
     {"training.seq_len", kSame, "seq-length", ""},
     {"training.local_batch_size", kSame, "micro-batch-size", "train_micro_batch_size_per_gpu"},
     {"training.global_batch_size", kSame, "global-batch-size", "train_batch_size"},

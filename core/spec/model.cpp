@@ -71,6 +71,10 @@ bool ModelSpec::adapts(std::string_view module) const {
                         : std::find(wanted.begin(), wanted.end(), module) != wanted.end();
 }
 
+bool ModelSpec::adapts_experts(std::string_view module) const {
+  return experts > 0 && module.starts_with("linear_fc") && adapts(module);
+}
+
 bool ModelSpec::trains(std::string_view parameter) const {
   if (lora.rank > 0) return parameter.find(".lora_") != std::string_view::npos;
   return std::none_of(frozen.begin(), frozen.end(),

@@ -59,6 +59,7 @@ inline constexpr std::array<std::string_view, 4> kLoraModules = {"linear_qkv", "
 struct LoraSpec {
   int rank = 0;  // 0: no adapters
   double alpha = 16;
+  double dropout = 0;  // the share of an adapter's inputs that are dropped in training
   /// Which linear layers have adapters, by their names in Megatron (kLoraModules). Empty: all of
   /// them, but for those of experts and those that project the latents of latent attention.
   std::vector<std::string> target_modules;
@@ -135,6 +136,8 @@ struct ModelSpec {
 
   std::int64_t patch_size = 0;  // ViT kind: height and width of a patch, which is a token
 
+  /// Whether that linear layer of the experts has adapters, one for each of them.
+  bool adapts_experts(std::string_view module) const;
   /// Whether that linear layer of a block (one of kLoraModules) has an adapter.
   bool adapts(std::string_view module) const;
   /// Whether the parameter of that full name ("blocks.3.attn.wo") is trained.

@@ -55,22 +55,27 @@ class MergedState final : public StateReader {
   Result<void> add(const LowRankTerm& term, std::int64_t inputs, std::int64_t first,
                    std::vector<double>& values) const {
     const std::vector<std::int64_t>& shape = adapters_.head().tensors.at(term.up).shape;
-    const std::int64_t rank = shape[1], end = first + static_cast<std::int64_t>(values.size());
+    const std::int64_t rank = shape.back(), end = first + static_cast<std::int64_t>(values.size());
+    const std::int64_t experts = shape.size() > 2 ? shape[0] : 1;
+    const std::int64_t of_one = shape[shape.size() - 2];  // rows of B, of each expert
     const std::int64_t begin_row = std::max(first / inputs, term.first_row);
-    const std::int64_t end_row = std::min((end + inputs - 1) / inputs, term.first_row + shape[0]);
+    const std::int64_t end_row =
+        std::min((end + inputs - 1) / inputs, term.first_row + experts * of_one);
     if (begin_row >= end_row) return {};
     const auto up = read_values(adapters_, term.up, (begin_row - term.first_row) * rank,
                                 (end_row - begin_row) * rank);
     if (!up) return up.error();
     const std::lock_guard lock(mutex_);
-    if (auto known = keep_down(term.down, rank * inputs); !known) return known;
+    if (auto known = keep_down(term.down, experts * rank * inputs); !known) return known;
     for (std::int64_t row = begin_row; row < end_row; ++row) {
       const std::int64_t from = std::max(first, row * inputs);
       const std::int64_t until = std::min(end, (row + 1) * inputs);
+      const std::int64_t first_k = (row - term.first_row) / of_one * rank;  // of the expert's A
       for (std::int64_t k = 0; k < rank; ++k) {
         const double factor = term.scale * (*up)[to_size((row - begin_row) * rank + k)];
         for (std::int64_t i = from; i < until; ++i) {
-          values[to_size(i - first)] += factor * down_[to_size(k * inputs + i - row * inputs)];
+          values[to_size(i - first)] +=
+              factor * down_[to_size((first_k + k) * inputs + i - row * inputs)];
         }
       }
     }

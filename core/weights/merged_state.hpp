@@ -12,10 +12,10 @@
 namespace lockstep {
 
 /// scale · B A, which is added to some rows of a weight W [.., in]. Rows count over all dimensions
-/// of W but the last.
+/// of W but the last. Those of experts have a matrix for each.
 struct LowRankTerm {
-  std::string down;            // A [rank, in], a tensor of the state of terms
-  std::string up;              // B [rows, rank], likewise
+  std::string down;  // A [rank, in] or [experts, rank, in], a tensor of the state of terms
+  std::string up;    // B [rows, rank] or [experts, rows, rank], likewise
   std::int64_t first_row = 0;  // of W, to which B's first row belongs
   double scale = 1;
 };

@@ -36,7 +36,8 @@ Result<void> write_peft_adapters(const StateReader& state, const ModelSpec& spec
     if (!state.head().tensors.contains(down)) continue;
     const auto parts = hf_tensors(spec, weight);
     if (!parts) return parts.error();
-    const std::int64_t inputs = weight.shape[1], rank = spec.lora.rank;
+    const std::int64_t inputs = weight.shape.back(), rank = spec.lora.rank;
+    const bool experts = weight.shape.size() == 3;  // each with an A of its own
     const auto add = [&](const std::string& name, const std::string& from, std::int64_t first_row,
                          std::vector<std::int64_t> shape) -> Result<void> {
       Tensor tensor{state.head().tensors.at(from).dtype, std::move(shape), {}};
@@ -50,7 +51,8 @@ Result<void> write_peft_adapters(const StateReader& state, const ModelSpec& spec
       const std::string module = part.name.substr(0, part.name.rfind('.'));
       const std::int64_t rows = part.transposed ? part.shape[1] : part.shape[0];
       modules.insert(kind_of(module, gpt2));
-      if (auto added = add(module + ".lora_A.weight", down, 0, {rank, inputs}); !added)
+      const std::int64_t expert = experts ? part.begin / (weight.shape[1] * inputs) : 0;
+      if (auto added = add(module + ".lora_A.weight", down, expert * rank, {rank, inputs}); !added)
         return added;
       if (auto added = add(module + ".lora_B.weight", up, part.begin / inputs, {rows, rank});
           !added) {
@@ -63,7 +65,7 @@ Result<void> write_peft_adapters(const StateReader& state, const ModelSpec& spec
                                    {"base_model_name_or_path", base},
                                    {"r", spec.lora.rank},
                                    {"lora_alpha", spec.lora.alpha},
-                                   {"lora_dropout", 0.0},
+                                   {"lora_dropout", spec.lora.dropout},
                                    {"bias", "none"},
                                    {"fan_in_fan_out", gpt2},
                                    {"inference_mode", true},

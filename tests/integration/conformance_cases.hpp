@@ -78,6 +78,10 @@ class ConformanceCases {
   /// A matrix in 8 bits, as it lies and transposed, in both formats.
   void scaled_groups(std::int64_t groups, std::int64_t chunks, std::int64_t rows, std::int64_t n,
                      std::int64_t k, std::int64_t block);
+  /// Counted rows of experts in blocks of `along`, some of them empty, as rows and as lines that
+  /// are padded, and their products.
+  void ragged_float8(std::int64_t groups, std::int64_t chunks, std::int64_t n, std::int64_t k,
+                     std::int64_t along, std::int64_t blocks);
   void delayed_scales(std::int64_t linears, std::int64_t length);
   void quantize(std::int64_t rows, std::int64_t cols, std::int64_t across, std::int64_t along);
   /// A product of such matrices, whose blocks have `a_across` and `b_across` rows.

@@ -13,6 +13,11 @@ void ConformanceCases::grouped_gemm(std::int64_t groups, std::int64_t chunks, st
     const Numbers a = random(parts * m * k), b = random(groups * k * n);
     add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, {}}});
     add({.kind = K::GroupedGemm, .dims = dims, .in = {a, b, random(groups * n)}});
+    add({.kind = K::GroupedGemm,
+         .dims = dims,
+         .in = {a, b, {}},
+         .initial = {random(parts * m * n)},
+         .accumulate = true});
   }
   // The gradients are chunks × m rows, each of width n.
   for (const bool accumulate : {false, true}) {
@@ -47,7 +52,8 @@ void ConformanceCases::ragged(std::int64_t groups, std::int64_t chunks, std::int
       add({.kind = K::RaggedGemm,
            .dims = {groups, chunks, places, rows, n, k, tb, blocks},
            .in = {a, b, bias, counts},
-           .initial = {wave(places * n, 5.0)}});
+           .initial = {wave(places * n, 5.0)},
+           .accumulate = !bias.empty()});
     }
   }
   for (const bool accumulate : {false, true}) {

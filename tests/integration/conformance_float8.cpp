@@ -123,11 +123,82 @@ void ConformanceCases::scaled_groups(std::int64_t groups, std::int64_t chunks, s
   add(gradient);
 }
 
+void ConformanceCases::ragged_float8(std::int64_t groups, std::int64_t chunks, std::int64_t n,
+                                     std::int64_t k, std::int64_t along, std::int64_t blocks) {
+  const std::int64_t all = groups * chunks;
+  Numbers counts;
+  std::int64_t rows = 0;
+  for (std::int64_t part = 0; part < all; ++part) {
+    const std::int64_t count = part * 13 % 23;
+    counts.push_back(static_cast<double>(count));
+    rows += count;
+  }
+  const std::int64_t places = blocks == 1 ? rows + 3 : blocks * (groups * 22 + 3);
+  const std::int64_t padded = (places + all * (along - 1)) / along * along;
+  Numbers x = wave(places * k, 3.0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::ldexp(x[i], static_cast<int>(i / 3 * 7 % 12) - 6);
+    if (i % 11 == 4) x[i] = 0;
+    if (i % 97 == 60) x[i] = std::numeric_limits<double>::infinity();
+  }
+  for (const bool transposed : {false, true}) {
+    const std::int64_t elements = k * (transposed ? padded : places);
+    add({.kind = K::RaggedQuantize,
+         .dims = {all, places, rows, k, transposed, along, blocks, padded},
+         .scalars = {transposed ? kE5M2 : kE4M3},
+         .in = {x, counts},
+         .initial = {codes(elements, kE4M3),
+                     scales(transposed ? k * (padded / along) : places * parts(k, along))}});
+  }
+  for (const bool beside : {false, true}) {
+    for (const std::int64_t across : {std::int64_t{1}, along}) {
+      const std::int64_t lines_of_b = (beside ? n : groups * n) / across;
+      add({.kind = K::RaggedScaledGemm,
+           .dims = {groups, chunks, places, rows, n, k, across, along},
+           .scalars = {kE5M2, kE4M3, beside ? 1.0 : 0.0, double(blocks)},
+           .in = {codes(places * k, kE5M2), codes(groups * n * k, kE4M3),
+                  scales(places * (k / along)),
+                  scales(lines_of_b * (k / along) * (beside ? groups : 1)), counts},
+           .initial = {wave(places * n, 5.0)}});
+    }
+  }
+  // Codes that stand in the padding are zeros.
+  const auto padded_codes = [&](std::int64_t width, int mantissa) {
+    Numbers values = codes(width * padded, mantissa);
+    std::int64_t first = 0;
+    for (std::int64_t part = 0; part < all; ++part) {
+      const auto count = static_cast<std::int64_t>(counts[static_cast<std::size_t>(part)]);
+      const std::int64_t end = first + (count + along - 1) / along * along;
+      for (std::int64_t line = 0; line < width; ++line) {
+        for (std::int64_t i = first + count; i < end; ++i) {
+          values[static_cast<std::size_t>(line * padded + i)] = 0;
+        }
+      }
+      first = end;
+    }
+    return values;
+  };
+  for (const bool accumulate : {false, true}) {
+    ConformanceCase gradient{
+        .kind = K::RaggedScaledGemmWeight,
+        .dims = {groups, chunks, padded, rows, n, k, along},
+        .scalars = {kE5M2, kE4M3},
+        .in = {padded_codes(n, kE5M2), padded_codes(k, kE4M3), scales(n * (padded / along)),
+               scales(k * (padded / along)), counts},
+        .accumulate = accumulate,
+        .wide_out = "w"};
+    if (accumulate) gradient.initial = {wave(groups * n * k, 1000.0)};
+    add(gradient);
+  }
+}
+
 void ConformanceCases::delayed_scales(std::int64_t linears, std::int64_t length) {
   ConformanceCase c{.kind = K::Largest, .in = {{0.75}, {3}, {0.125}}, .wide_out = "w"};
   add(c);
   c.accumulate = true;
   c.initial = {{1, 2, 0.125}};
+  add(c);
+  c.in = {{}, {}, {}};  // of a layer that multiplied nothing
   add(c);
   const std::int64_t n = 3 * linears;
   Numbers now, history;

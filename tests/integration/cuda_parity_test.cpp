@@ -304,7 +304,10 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
           "[integration][cuda]") {
   const auto kernels = cuda::test::emulated_kernels();
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
-    for (const char* keys : {"", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2", "cp=2 zero_stage=0",
+    for (const char* keys : {"",
+                             "dp_shard=2 pp=2 mb=3",
+                             "tp=2 dp_shard=2",
+                             "cp=2 zero_stage=0",
                              "dp_shard=4 zero_quantized_gradients_inner_degree=2 "
                              "zero_quantized_gradients=true zero_quantized_weights=true "
                              "zero_quantized_block_size=4",
@@ -325,8 +328,13 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "model.router_bias_update_rate=0.01",
                              "dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true model.experts=4 "
                              "expert_tensor_parallel_degree=2 model.capacity_factor=0",
-                             "fp8-delayed dp_shard=2 tp=2", "fp8 latent lora.rank=3 tp=2",
-                             "fp8-experts dp_shard=2 ep=2"}) {
+                             "fp8-delayed dp_shard=2 tp=2",
+                             "fp8 latent lora.rank=3 tp=2",
+                             "fp8-experts dp_shard=2 ep=2",
+                             "fp8-dropless dp_shard=2 ep=2",
+                             "dp_shard=2 ep=2 model.experts=4 model.capacity_factor=0 lora.rank=3 "
+                             "lora.target_modules=[\"linear_fc1\",\"linear_fc2\"]",
+                             "dp_shard=2 lora.rank=3 lora.dropout=0.2"}) {
       INFO(keys);
       const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
       const Program program = lowered(s);

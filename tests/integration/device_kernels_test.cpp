@@ -123,8 +123,11 @@ TEST_CASE("conformance takes every kernel with and without each optional operand
                             K::NormSquared,
                             K::Conv2dBackwardWeight,
                             K::BatchNormBackwardWeight,
+                            K::GroupedGemm,
                             K::GroupedGemmWeight,
+                            K::RaggedGemm,
                             K::RaggedGemmWeight,
+                            K::RaggedScaledGemmWeight,
                             K::RouteLoad};
   for (int k = 0; k < kNumKernelKinds; ++k) {
     const auto kind = static_cast<K>(k);

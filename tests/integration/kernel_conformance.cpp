@@ -188,6 +188,11 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.scaled_groups(1, 1, 4, 4, 4, 4);
   cases.scaled_groups(3, 2, 8, 8, 12, 4);
   cases.scaled_groups(2, 3, 32, 32, 64, 16);
+  cases.ragged_float8(1, 1, 4, 4, 4, 1);
+  cases.ragged_float8(3, 2, 8, 12, 4, 1);
+  cases.ragged_float8(3, 2, 8, 12, 4, 2);
+  cases.ragged_float8(2, 3, 32, 64, 16, 3);
+  cases.ragged_float8(2, 1, 130, 32, 1, 1);
   cases.delayed_scales(1, 1);
   cases.delayed_scales(5, 3);
   cases.delayed_scales(2, 300);

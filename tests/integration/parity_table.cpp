@@ -134,6 +134,9 @@ const std::map<std::string, std::string>& long_words() {
       {"fp8-experts",
        " training.fp8=hybrid training.fp8_block_size=4 model.head_dim=8 model.ffn_hidden=48"
        " model.experts=4 model.experts_per_token=2 model.capacity_factor=2"},
+      {"fp8-dropless",
+       " training.fp8=hybrid training.fp8_block_size=4 model.head_dim=8 model.ffn_hidden=48"
+       " model.experts=4 model.experts_per_token=2 model.capacity_factor=0"},
       {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"},
       {"attention-dropped", " training.attention_dropout=0.2"}};
   return words;

@@ -103,7 +103,13 @@ class RandomLayouts {
         sometimes({"model.shared_expert_hidden=24",
                    "model.shared_expert_hidden=24 model.shared_expert_gate=true"});
       }
-      sometimes({"lora.rank=3", "lora.rank=2 lora.target_modules=[\"linear_proj\"]",
+      if (experts && narrow_() % 2 == 0) {
+        keys_ += narrow_() % 2 == 0 ? " fp8" : " fp8-columns";
+      } else if (experts && narrow_() % 3 == 0) {
+        keys_ += " lora.rank=2 lora.target_modules=[\"linear_fc1\",\"linear_fc2\"]";
+      }
+      sometimes({"lora.rank=3", "lora.rank=3 lora.dropout=0.1",
+                 "lora.rank=2 lora.target_modules=[\"linear_proj\"]",
                  "model.frozen=[\"embed.*\",\"blocks.0.*\"]", "model.frozen=[\"*.w*\"]"});
       sometimes({"dropped", "training.residual_dropout=0.1"});
       sometimes(
@@ -161,7 +167,7 @@ class RandomLayouts {
         "fp8-delayed", "fp8-delayed training.fp8_amax_compute_algo=most_recent"};
     keys_ += std::string(" ") + kWords[narrow_() % kWords.size()];
   }
-  static constexpr std::array<std::string_view, 4> kWide = {"experts", "latent", "lora", "frozen"};
+  static constexpr std::array<std::string_view, 2> kWide = {"experts", "latent"};
   void recompute_by_stage() {
     if (pick(2) == 0) return;
     std::string list;

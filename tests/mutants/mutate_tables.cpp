@@ -55,6 +55,7 @@ bool Mutator::change_function() {
     case 7:
       if (k.kind == KernelKind::Gemm) k.dims[3 + pick(2)] ^= 1;
       if (k.kind == KernelKind::Quantize) k.dims[2] ^= 1;
+      if (k.kind == KernelKind::RaggedQuantize) k.dims[4] ^= 1;
       what_ += "transposition";
       return true;
     default:

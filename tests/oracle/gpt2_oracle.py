@@ -187,19 +187,31 @@ def linear(p, name, x, job, bias=None):
     if job["fp8"]:
         parts = [Float8Linear.apply(part.flatten(0, 1), p[name], job, name) for part in x.split(job["microbatch"])]
         y = torch.cat(parts).view(*x.shape[:2], -1)
-        return y + p[bias] if bias else y
-    y = F.linear(x, p[name], p[bias] if bias else None)
+        y = y + p[bias] if bias else y
+    else:
+        y = F.linear(x, p[name], p[bias] if bias else None)
     if name + ".lora_a" in p:
+        places = {"wqkv": 3, "wo": 4, "wfc": 5, "w13": 5, "wproj": 6, "w2": 6}
+        _, layer, _, weight = name.split(".")
+        x = dropped(job, x, job["adapter_dropout"], int(layer) + 1, places[weight])
         y = y + job["adapter_scale"] * (x @ p[name + ".lora_a"].T @ p[name + ".lora_b"].T)
+    return y
+
+
+def linear_of_expert(p, name, e, x, job, bias=None):
+    """A linear layer of expert e, with the expert's own adapter if it has one."""
+    y = F.linear(x, p[name][e], p[bias][e] if bias else None)
+    if name + ".lora_a" in p:
+        y = y + job["adapter_scale"] * (x @ p[name + ".lora_a"][e].T @ p[name + ".lora_b"][e].T)
     return y
 
 
 def expert(p, b, e, x, job):
     if job["kind"] == "gpt2":
-        h = F.gelu(F.linear(x, p[b + "wfc"][e], p[b + "bfc"][e]), approximate="tanh")
-        return F.linear(h, p[b + "wproj"][e], p[b + "bproj"][e])
-    gate, up = F.linear(x, p[b + "w13"][e]).chunk(2, -1)
-    return F.linear(F.silu(gate) * up, p[b + "w2"][e])
+        h = F.gelu(linear_of_expert(p, b + "wfc", e, x, job, b + "bfc"), approximate="tanh")
+        return linear_of_expert(p, b + "wproj", e, h, job, b + "bproj")
+    gate, up = linear_of_expert(p, b + "w13", e, x, job).chunk(2, -1)
+    return linear_of_expert(p, b + "w2", e, F.silu(gate) * up, job)
 
 
 def mixture(p, b, h, job, auxiliary):

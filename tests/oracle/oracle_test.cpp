@@ -79,6 +79,7 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"power_sgd_feedback", s.strategy.power_sgd.use_error_feedback},
       {"frozen", frozen},
       {"adapter_scale", s.model.lora.scale()},
+      {"adapter_dropout", s.model.lora.dropout},
       {"kind", s.model.architecture == Architecture::Llama ? "llama" : "gpt2"},
       {"layers", s.model.layers},
       {"heads", s.model.heads},
@@ -499,6 +500,35 @@ TEST_CASE("latent attention, and experts behind dense blocks, equal PyTorch's wi
       compare(s, 1e-9);
     }
   }
+}
+
+TEST_CASE("adapters of experts, and those whose inputs are dropped, equal PyTorch's within 1e-9",
+          "[oracle]") {
+  for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+    Scenario s = scenario_of(architecture, false, DType::F64);
+    s.model.lora.rank = 5;
+    s.model.lora.alpha = 7;
+    s.model.lora.dropout = 0.2;
+    compare(s, 1e-9);
+    s.model.lora.dropout = 0;
+    s.model.lora.target_modules = {"linear_proj", "linear_fc1", "linear_fc2"};
+    for (const double capacity : {0.0, 1.25}) {
+      s.model.experts = 4;
+      s.model.capacity_factor = capacity;
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("products by scales from earlier steps beside adapters equal PyTorch's within 1e-9",
+          "[oracle]") {
+  Scenario s = scenario_of(Architecture::Llama, false, DType::F64);
+  s.training.fp8 = Fp8Format::Hybrid;
+  s.training.fp8_recipe = Fp8Scaling::Delayed;
+  s.training.fp8_amax_history_len = 3;
+  s.model.lora.rank = 5;
+  s.model.lora.alpha = 7;
+  compare(s, 1e-9);
 }
 
 TEST_CASE("adapters, and frozen parameters, equal PyTorch's requires_grad within 1e-9",

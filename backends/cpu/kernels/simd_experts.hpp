@@ -18,7 +18,7 @@ void run_grouped_gemm(const KernelArgs& args) {
     const int64_t g = part % groups;
     team_gemm<T>(*args.team, false, args.dims[5] != 0, m, n, k, input<T>(args, 0) + part * m * k,
                  input<T>(args, 1) + g * n * k, output<T>(args, 0) + part * m * n,
-                 {false, bias ? bias + g * n : nullptr, nullptr, 0});
+                 {args.accumulate, bias ? bias + g * n : nullptr, nullptr, 0});
   }
 }
 
@@ -72,7 +72,7 @@ void run_ragged_gemm(const KernelArgs& args) {
                      team_gemm<T>(*args.team, false, args.dims[6] != 0, rows, n, k,
                                   input<T>(args, 0) + row * k, input<T>(args, 1) + g * n * k,
                                   output<T>(args, 0) + row * n,
-                                  {false, bias ? bias + g * n : nullptr, nullptr, 0});
+                                  {args.accumulate, bias ? bias + g * n : nullptr, nullptr, 0});
                    });
 }
 

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/simd_latent.hpp"
 #include "backends/cpu/kernels/simd_norms.hpp"
 #include "backends/cpu/kernels/simd_pooling.hpp"
+#include "backends/cpu/kernels/simd_ragged_float8.hpp"
 #include "backends/cpu/kernels/simd_reductions.hpp"
 #include "backends/cpu/kernels/simd_tokens.hpp"
 #include "core/ir/kernels/kernel.hpp"
@@ -99,6 +100,9 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::GroupedGemmWeight) = run_grouped_gemm_weight<T>;
   at(KernelKind::RaggedGemm) = run_ragged_gemm<T>;
   at(KernelKind::RaggedGemmWeight) = run_ragged_gemm_weight<T>;
+  at(KernelKind::RaggedQuantize) = run_ragged_quantize<T>;
+  at(KernelKind::RaggedScaledGemm) = run_ragged_scaled_gemm<T>;
+  at(KernelKind::RaggedScaledGemmWeight) = run_ragged_scaled_gemm_weight<T>;
   at(KernelKind::RaggedActivationForward) = run_ragged_activation_forward<T>;
   at(KernelKind::RaggedActivationBackward) = run_ragged_activation_backward<T>;
   at(KernelKind::RouteForward) = run_route_forward<T>;

@@ -30,7 +30,7 @@ void run_grouped_gemm(const KernelCall& call, Queue& queue) {
              ref(call.in[0], kernel.in[0], part * m * k).at,
              ref(call.in[1], kernel.in[1], g * n * k).at,
              call.in[2] != nullptr ? ref(call.in[2], kernel.in[2], g * n) : Ref{}, {},
-             ref(call.out[0], kernel.out[0], part * m * n), false, queue, batch);
+             ref(call.out[0], kernel.out[0], part * m * n), kernel.accumulate, queue, batch);
   }
 }
 

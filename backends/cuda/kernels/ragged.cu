@@ -1,5 +1,6 @@
 // Products and activations of as many rows as counts on the device say, so that the host need not
 // know them; and the exchange of such rows between ranks that share a GPU.
+#include "backends/cuda/kernels/ragged.hpp"
 #include "backends/cuda/kernels/registry.hpp"
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
@@ -8,55 +9,16 @@ namespace {
 constexpr int kTile = 16;
 constexpr int kThreads = 256;
 
-/// The rows of one part: `count` from `first` on, of group `group`.
-struct Part {
-  int64_t first, count, group;
-};
-
-/// How rows lie in places: see the row of ragged_gemm.
-struct Layout {
-  const std::int32_t* counts;
-  int64_t groups, parts, blocks, places;
-  /// Where the rows of a part begin, if those of the part before end at `row`.
-  __device__ __forceinline__ int64_t begin(int64_t part, int64_t row) const {
-    const int64_t of_block = parts / blocks;
-    return part % of_block == 0 ? part / of_block * (places / blocks) : row;
-  }
-  /// Whether the place has a row.
-  __device__ __forceinline__ bool has_row(int64_t place) const {
-    const int64_t of_block = parts / blocks, block = place / (places / blocks);
-    int64_t rows = 0;
-    for (int64_t part = 0; part < of_block; ++part) rows += counts[block * of_block + part];
-    return place % (places / blocks) < rows;
-  }
-};
-
-/// Which part the tile of number `tile` belongs to, where every part begins a new tile; it becomes
-/// the number within the part. Returns an empty part behind the last one.
-__device__ __forceinline__ Part part_of(const Layout& layout, int64_t& tile) {
-  const std::int32_t* const counts = layout.counts;
-  const int64_t parts = layout.parts, groups = layout.groups;
-  int64_t first = 0;
-  for (int64_t part = 0; part < parts; ++part) {
-    first = layout.begin(part, first);
-    const int64_t count = counts[part], tiles = (count + kTile - 1) / kTile;
-    if (tile < tiles) return {first, count, part % groups};
-    tile -= tiles;
-    first += count;
-  }
-  return {first, 0, 0};
-}
-
 /// Each block computes a tile of c.
 template <class T>
-__global__ void ragged_gemm(Layout layout, int64_t n, int64_t k, bool tb, Ref a, Ref b, Ref bias,
-                            Ref c) {
+__global__ void ragged_gemm(RaggedLayout layout, int64_t n, int64_t k, bool tb, bool accumulate,
+                            Ref a, Ref b, Ref bias, Ref c) {
   using A = Acc<T>;
   __shared__ A tile_a[kTile][kTile + 1];
   __shared__ A tile_b[kTile][kTile + 1];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   int64_t tile = blockIdx.x;
-  const Part part = part_of(layout, tile);
+  const RaggedPart part = layout.part_of(tile, kTile);
   if (part.count == 0) return;
   const int64_t row0 = tile * kTile, col0 = static_cast<int64_t>(blockIdx.y) * kTile;
   const int64_t a0 = part.first * k, b0 = part.group * n * k;
@@ -76,13 +38,14 @@ __global__ void ragged_gemm(Layout layout, int64_t n, int64_t k, bool tb, Ref a,
   const int64_t row = row0 + y, col = col0 + x;
   if (row >= part.count || col >= n) return;
   if (bias) sum += bias.get<A>(part.group * n + col);
-  c.set((part.first + row) * n + col, sum);
+  const int64_t at = (part.first + row) * n + col;
+  c.set(at, accumulate ? c.get<A>(at) + sum : sum);
 }
 
 /// Each block computes a tile of one group's gradient, over the rows of all chunks in order.
 template <class T>
-__global__ void ragged_gemm_weight(Layout layout, int64_t m, int64_t n, bool accumulate, Ref dy,
-                                   Ref x, Ref dw, Ref dbias) {
+__global__ void ragged_gemm_weight(RaggedLayout layout, int64_t m, int64_t n, bool accumulate,
+                                   Ref dy, Ref x, Ref dw, Ref dbias) {
   using A = Acc<T>;
   __shared__ A tile_a[kTile][kTile + 1];
   __shared__ A tile_b[kTile][kTile + 1];
@@ -128,8 +91,8 @@ __device__ __forceinline__ Acc<T> gelu_argument(Acc<T> x) {
 
 /// A thread for each element of the result without a gate. x [places, (1 + gated) cols].
 template <class T>
-__global__ void ragged_activation(int64_t n, int64_t cols, bool gated, Layout layout, const T* x,
-                                  T* y) {
+__global__ void ragged_activation(int64_t n, int64_t cols, bool gated, RaggedLayout layout,
+                                  const T* x, T* y) {
   using A = Acc<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n || !layout.has_row(i / cols)) return;
@@ -140,7 +103,7 @@ __global__ void ragged_activation(int64_t n, int64_t cols, bool gated, Layout la
 }
 
 template <class T>
-__global__ void ragged_activation_backward(int64_t n, int64_t cols, bool gated, Layout layout,
+__global__ void ragged_activation_backward(int64_t n, int64_t cols, bool gated, RaggedLayout layout,
                                            const T* dy, const T* x, T* dx) {
   using A = Acc<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -166,16 +129,16 @@ void run_ragged_gemm(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const auto tiles = static_cast<unsigned>(d[2] / kTile + parts);  // the last of a part is short
-    const Layout layout{input<std::int32_t>(call, 3), d[0], parts, d[7], d[2]};
+    const RaggedLayout layout{input<std::int32_t>(call, 3), d[0], parts, d[7], d[2]};
     queue.launch({tiles, blocks_of(d[4], kTile)}, {kTile, kTile}, 0, ragged_gemm<T>, layout, d[4],
-                 d[5], d[6] != 0, input_ref(call, 0), input_ref(call, 1), input_ref(call, 2),
-                 output_ref(call, 0));
+                 d[5], d[6] != 0, call.kernel->accumulate, input_ref(call, 0), input_ref(call, 1),
+                 input_ref(call, 2), output_ref(call, 0));
   });
 }
 
 void run_ragged_gemm_weight(const KernelCall& call, Queue& queue) {
   const auto& d = call.kernel->dims;
-  const Layout layout{input<std::int32_t>(call, 2), d[0], d[0] * d[1], d[6], d[2]};
+  const RaggedLayout layout{input<std::int32_t>(call, 2), d[0], d[0] * d[1], d[6], d[2]};
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     queue.launch({blocks_of(d[4], kTile), blocks_of(d[5], kTile), static_cast<unsigned>(d[0])},
@@ -191,7 +154,7 @@ void run_ragged_activation(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     queue.launch({blocks_of(n, kThreads)}, {kThreads}, 0, ragged_activation<T>, n, d[2], d[3] != 0,
-                 Layout{input<std::int32_t>(call, 1), 1, d[4], d[5], d[0]}, input<T>(call, 0),
+                 RaggedLayout{input<std::int32_t>(call, 1), 1, d[4], d[5], d[0]}, input<T>(call, 0),
                  output<T>(call, 0));
   });
 }
@@ -202,7 +165,7 @@ void run_ragged_activation_backward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     queue.launch({blocks_of(n, kThreads)}, {kThreads}, 0, ragged_activation_backward<T>, n, d[2],
-                 d[3] != 0, Layout{input<std::int32_t>(call, 2), 1, d[4], d[5], d[0]},
+                 d[3] != 0, RaggedLayout{input<std::int32_t>(call, 2), 1, d[4], d[5], d[0]},
                  input<T>(call, 0), input<T>(call, 1), output<T>(call, 0));
   });
 }

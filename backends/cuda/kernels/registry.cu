@@ -19,6 +19,7 @@ Registry::Registry() {
   add_latent(*this);
   add_float8(*this);
   add_ragged(*this);
+  add_ragged_float8(*this);
   add_compression(*this);
 }
 

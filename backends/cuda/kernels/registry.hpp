@@ -52,6 +52,7 @@ void add_experts(Registry& rows);
 void add_latent(Registry& rows);
 void add_float8(Registry& rows);
 void add_ragged(Registry& rows);
+void add_ragged_float8(Registry& rows);
 void add_compression(Registry& rows);
 
 /// Driver::add_in_order() for at most kMaxSummands sources.

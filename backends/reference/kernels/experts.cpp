@@ -1,10 +1,12 @@
 // Mixtures of experts: products by expert, routing of tokens, and combination of the results.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "backends/reference/kernels/definitions.hpp"
 #include "backends/reference/kernels/operands.hpp"
+#include "core/base/float8.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
@@ -17,9 +19,9 @@ void grouped_gemm(Operands& k) {
     const auto a = k.in(0, chunks * groups * m).middleRows(part * m, m);
     const auto b = tb ? k.in(1, groups * n).middleRows(g * n, n)
                       : k.in(1, groups * inner).middleRows(g * inner, inner);
-    auto c = k.out(0, chunks * groups * m).middleRows(part * m, m);
-    c = tb ? product(a, b.transpose()) : product(a, b);
+    Matrix c = tb ? product(a, b.transpose()) : product(a, b);
     if (k.has_in(2)) c.rowwise() += k.in(2, groups).row(g);
+    k.set(k.out(0, chunks * groups * m).middleRows(part * m, m), c);
   }
 }
 
@@ -57,12 +59,13 @@ void ragged_gemm(Operands& k) {
     const Index g = part % groups, m = static_cast<Index>(k.in(3)(part));
     row = begin_of_part(part, chunks * groups, k.dim(7), places, row);
     const auto a = k.in(0, places).middleRows(row, m);
-    auto c = k.out(0, places).middleRows(row, m);
+    const Index first = row;
     row += m;
     if (m == 0) continue;
-    c = k.dim(6) != 0 ? product(a, k.in(1, groups * n).middleRows(g * n, n).transpose())
-                      : product(a, k.in(1, groups * inner).middleRows(g * inner, inner));
+    Matrix c = k.dim(6) != 0 ? product(a, k.in(1, groups * n).middleRows(g * n, n).transpose())
+                             : product(a, k.in(1, groups * inner).middleRows(g * inner, inner));
     if (k.has_in(2)) c.rowwise() += k.in(2, groups).row(g);
+    k.set(k.out(0, places).middleRows(first, m), c);
   }
 }
 
@@ -82,6 +85,99 @@ void ragged_gemm_weight(Operands& k) {
   }
   k.set(k.out(0, groups * m), dw);
   if (k.has_out(1)) k.set(k.out(1, groups), dbias);
+}
+
+namespace {
+
+/// The scale of a block, and the codes of a line of it.
+double scale_of(const Row& block, int mantissa) {
+  const double largest =
+      block.unaryExpr([](double v) { return std::isfinite(v) ? std::abs(v) : 0; }).maxCoeff();
+  return std::ldexp(1.0, float8_exponent(largest, mantissa));
+}
+double value_of(double code, double scale, double mantissa) {
+  return float8_value(static_cast<std::uint8_t>(code), static_cast<int>(mantissa)) * scale;
+}
+
+}  // namespace
+
+void ragged_quantize(Operands& k) {
+  const Index parts = k.dim(0), places = k.dim(1), cols = k.dim(3), along = k.dim(5);
+  const bool transposed = k.dim(4) != 0;
+  const int mantissa = static_cast<int>(k.scalar(0));
+  View codes = k.out(0, transposed ? cols : places), scales = k.out(1, transposed ? cols : places);
+  Index row = 0, padded = 0;
+  for (Index part = 0; part < parts; ++part) {
+    const Index rows = static_cast<Index>(k.in(1)(part));
+    row = begin_of_part(part, parts, k.dim(6), places, row);
+    const Matrix x = k.in(0, places).middleRows(row, rows);
+    const Matrix y = transposed ? Matrix(x.transpose()) : x;
+    for (Index r = 0; r < y.rows(); ++r) {
+      for (Index first = 0; first < y.cols(); first += along) {
+        const Index length = std::min(along, y.cols() - first);
+        const double scale = scale_of(y.row(r).segment(first, length), mantissa);
+        const Index line = transposed ? r : row + r, at = transposed ? padded + first : first;
+        scales(line, at / along) = scale;
+        if (transposed) codes.row(line).segment(at, along) = 0;
+        for (Index i = 0; i < length; ++i) {
+          codes(line, at + i) = float8_code(y(r, first + i) / scale, mantissa);
+        }
+      }
+    }
+    row += rows;
+    padded += (rows + along - 1) / along * along;
+  }
+}
+
+void ragged_scaled_gemm(Operands& k) {
+  const Index groups = k.dim(0), chunks = k.dim(1), places = k.dim(2), n = k.dim(4);
+  const Index inner = k.dim(5), across = k.dim(6), along = k.dim(7);
+  const bool beside = k.scalar(2) != 0;
+  const auto blocks = static_cast<Index>(k.scalar(3));
+  const View a = k.in(0, places), b = k.in(1, beside ? n : groups * n);
+  const View a_scales = k.in(2, places), b_scales = k.in(3, b.rows() / across);
+  Index row = 0;
+  for (Index part = 0; part < chunks * groups; ++part) {
+    const Index g = part % groups, rows = static_cast<Index>(k.in(4)(part));
+    row = begin_of_part(part, chunks * groups, blocks, places, row);
+    Matrix x(rows, inner), w(n, inner);
+    for (Index j = 0; j < inner; ++j) {
+      for (Index i = 0; i < rows; ++i) {
+        x(i, j) = value_of(a(row + i, j), a_scales(row + i, j / along), k.scalar(0));
+      }
+      for (Index i = 0; i < n; ++i) {
+        const Index line = beside ? i : g * n + i, at = beside ? g * inner + j : j;
+        w(i, j) = value_of(b(line, at), b_scales(line / across, at / along), k.scalar(1));
+      }
+    }
+    if (rows > 0) k.out(0, places).middleRows(row, rows) = product(x, w.transpose());
+    row += rows;
+  }
+}
+
+void ragged_scaled_gemm_weight(Operands& k) {
+  const Index groups = k.dim(0), chunks = k.dim(1), m = k.dim(4), n = k.dim(5), along = k.dim(6);
+  Matrix dw = Matrix::Zero(groups * m, n);
+  Index first = 0;
+  for (Index part = 0; part < chunks * groups; ++part) {
+    const auto rows = static_cast<Index>(k.in(4)(part));
+    const Index length = (rows + along - 1) / along * along;
+    const auto factor = [&](std::size_t i, Index lines) {
+      Matrix values(lines, length);
+      for (Index r = 0; r < lines; ++r) {
+        for (Index c = 0; c < length; ++c) {
+          values(r, c) = value_of(k.in(i, lines)(r, first + c),
+                                  k.in(2 + i, lines)(r, (first + c) / along), k.scalar(i));
+        }
+      }
+      return values;
+    };
+    if (length > 0) {
+      dw.middleRows(part % groups * m, m) += product(factor(0, m), factor(1, n).transpose());
+    }
+    first += length;
+  }
+  k.set(k.out(0, groups * m), dw);
 }
 
 namespace {

@@ -165,6 +165,12 @@ Definition definition_of(KernelKind kind) {
       return ragged_gemm;
     case KernelKind::RaggedGemmWeight:
       return ragged_gemm_weight;
+    case KernelKind::RaggedQuantize:
+      return ragged_quantize;
+    case KernelKind::RaggedScaledGemm:
+      return ragged_scaled_gemm;
+    case KernelKind::RaggedScaledGemmWeight:
+      return ragged_scaled_gemm_weight;
     case KernelKind::RaggedActivationForward:
       return ragged_activation_forward;
     case KernelKind::RaggedActivationBackward:

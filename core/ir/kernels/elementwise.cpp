@@ -69,7 +69,7 @@ std::vector<KernelRow> rows::elementwise() {
        .flops = "([resid] + [bias]) rows cols"},
       // y = resid + kept (x + bias) / (1 - share), where an element is kept or dropped by its row's
       // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp). Of
-      // rows with a negative key nothing is dropped: y = resid + x + bias. y may alias x.
+      // rows with a negative key nothing is dropped: y = resid + x + bias. y may alias x or resid.
       {.kind = K::Dropout,
        .name = "dropout",
        .dims = words("rows cols"),

@@ -1,4 +1,5 @@
 // Mixtures of experts: routing, products by expert, and the sum of the choices.
+#include "core/base/float8.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -25,20 +26,55 @@ std::string_view bad_rows_of_activation(const Kernel& kernel) {
   return bad_places(kernel.dims[1], kernel.dims[0], kernel.dims[4], kernel.dims[5]);
 }
 
+std::string_view bad_formats(const Kernel& kernel, std::size_t formats) {
+  for (std::size_t i = 0; i < formats; ++i) {
+    if (kernel.scalars[i] != kE4M3 && kernel.scalars[i] != kE5M2) {
+      return "has a mantissa of neither 3 nor 2 bits";
+    }
+  }
+  return "";
+}
+/// Places in codes of columns are those of whole blocks.
+std::string_view bad_padding(std::int64_t padded, std::int64_t along) {
+  if (along < 1) return "has a block without elements";
+  return padded < 0 || padded % along != 0 ? "has a part of a block" : "";
+}
+std::string_view bad_ragged_quantize(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  if (const auto bad = bad_places(d[2], d[1], d[0], d[6]); !bad.empty()) return bad;
+  if (d[4] != 0 && d[4] != 1) return "is neither transposed nor not";
+  if (const auto bad = bad_padding(d[7], d[5]); !bad.empty()) return bad;
+  return bad_formats(kernel, 1);
+}
+std::string_view bad_ragged_scaled(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  const auto blocks = static_cast<std::int64_t>(kernel.scalars[3]);
+  if (const auto bad = bad_places(d[3], d[2], d[1], blocks); !bad.empty()) return bad;
+  if (d[6] < 1 || d[7] < 1) return "has a block without elements";
+  if (d[4] % d[6] != 0 || d[5] % d[7] != 0) return "has a block of two groups";
+  return bad_formats(kernel, 2);
+}
+std::string_view bad_ragged_scaled_weight(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  if (const auto bad = bad_places(d[3], d[2], 1, 1); !bad.empty()) return bad;
+  if (const auto bad = bad_padding(d[2], d[6]); !bad.empty()) return bad;
+  return bad_formats(kernel, 2);
+}
+
 }  // namespace
 
 std::vector<KernelRow> rows::experts() {
   const auto routing = words("tokens experts choices capacity sigmoid");
   const auto combination = words("tokens cols choices places");
   return {
-      // c[chunk, g] = a[chunk, g] op(b[g]) + bias[g] for every group g and chunk
+      // c[chunk, g] (+)= a[chunk, g] op(b[g]) + bias[g] for every group g and chunk
       //   a [chunks, groups, m, k], c [chunks, groups, m, n], bias [groups, n]
       // If tb, b is stored [groups, n, k], else [groups, k, n].
       {.kind = K::GroupedGemm,
        .name = "grouped_gemm",
        .dims = words("groups chunks m n k tb"),
        .in = {{"a", "groups chunks m k"}, {"b", "groups k n"}, {"[bias]", "groups n", Mixed}},
-       .out = {{"c", "groups chunks m n", Mixed}},
+       .out = {{"c", "groups chunks m n", Mixed, Accumulate}},
        .flops = "2 groups chunks m n k",
        .efficiency_as = "gemm",
        .may_be_tf32 = true},
@@ -71,7 +107,11 @@ std::vector<KernelRow> rows::experts() {
               {"b", "groups k n"},
               {"[bias]", "groups n", Mixed},
               {"counts", "chunks groups", Index}},
-       .out = {{.name = "c", .extent = "places n", .type = Mixed, .moved = "rows n"}},
+       .out = {{.name = "c",
+                .extent = "places n",
+                .type = Mixed,
+                .effect = Accumulate,
+                .moved = "rows n (1 + accumulate)"}},
        .flops = "2 rows n k",
        .efficiency_as = "gemm",
        .may_be_tf32 = true,
@@ -88,6 +128,68 @@ std::vector<KernelRow> rows::experts() {
        .efficiency_as = "gemm",
        .may_be_tf32 = true,
        .fault = bad_rows},
+      // Rows that stand as in ragged_gemm, `parts` of them one behind the other, in 8 bits as
+      // quantize makes them, in blocks of 1 x `along`. Transposed, a line of codes has the rows of
+      // each part from a new block on, and zeros behind them to the end of its last block: those of
+      // part 0, of part 1, …, of all blocks of places without a gap. `padded` is room for the
+      // blocks of all parts: places + parts (along - 1), rounded down to a block. Codes and scales
+      // behind the last part are not touched.
+      //   x [places, cols]; y and scales [places, cols], [places, cols/along]; transposed
+      //   [cols, padded], [cols, padded/along]
+      {.kind = K::RaggedQuantize,
+       .name = "ragged_quantize",
+       .dims = words("parts places rows cols transposed along blocks padded"),
+       .scalars = words("mantissa"),
+       .in = {{.name = "x", .extent = "places cols", .moved = "rows cols"},
+              {"counts", "parts", Index}},
+       .out = {{.name = "y",
+                .extent = "cols (!transposed places + transposed padded)",
+                .type = Byte,
+                .moved = "rows cols"},
+               {.name = "scales",
+                .extent = "!transposed places cols/along + transposed cols padded/along",
+                .type = Sums,
+                .moved = "!transposed rows cols/along + transposed cols rows/along"}},
+       .efficiency_as = "add",
+       .fault = bad_ragged_quantize},
+      // ragged_gemm of factors in 8 bits: c = a op(b[g])ᵀ, of a [places, k] in blocks of 1 ×
+      // `along`
+      // and b [groups, n, k], or [n, groups, k] if `beside` is 1, in blocks of `across` × `along`
+      // (scaled_gemm). Sums are taken in the kernel's own type.
+      {.kind = K::RaggedScaledGemm,
+       .name = "ragged_scaled_gemm",
+       .dims = words("groups chunks places rows n k across along"),
+       .scalars = words("a_mantissa b_mantissa beside blocks"),
+       .in =
+           {{.name = "a", .extent = "places k", .type = Byte, .moved = "rows k"},
+            {"b", "groups n k", Byte},
+            {.name = "a_scales", .extent = "places k/along", .type = Sums, .moved = "rows k/along"},
+            {"b_scales", "groups n/across k/along", Sums},
+            {"counts", "chunks groups", Index}},
+       .out = {{.name = "c", .extent = "places n", .type = Mixed, .moved = "rows n"}},
+       .flops = "2 rows n k",
+       .efficiency_as = "scaled_gemm",
+       .fault = bad_ragged_scaled},
+      // ragged_gemm_weight of transposed factors in 8 bits, whose lines ragged_quantize pads: dw[g]
+      // (+)= sum over the blocks of group g of dy xᵀ.
+      //   dy [m, padded], x [n, padded], dw [groups, m, n]
+      {.kind = K::RaggedScaledGemmWeight,
+       .name = "ragged_scaled_gemm_weight",
+       .dims = words("groups chunks padded rows m n along"),
+       .scalars = words("dy_mantissa x_mantissa"),
+       .in =
+           {{.name = "dy", .extent = "m padded", .type = Byte, .moved = "rows m"},
+            {.name = "x", .extent = "n padded", .type = Byte, .moved = "rows n"},
+            {.name = "dy_scales",
+             .extent = "m padded/along",
+             .type = Sums,
+             .moved = "m rows/along"},
+            {.name = "x_scales", .extent = "n padded/along", .type = Sums, .moved = "n rows/along"},
+            {"counts", "chunks groups", Index}},
+       .out = {{"dw", "groups m n", Mixed, Accumulate}},
+       .flops = "2 rows m n",
+       .efficiency_as = "scaled_gemm",
+       .fault = bad_ragged_scaled_weight},
       // The first rows of each block of x, as many as `counts` [blocks, parts / blocks] says
       // together, through swiglu_forward if `gated` is 1, else through gelu_forward; the others are
       // not touched. `rows` are expected.

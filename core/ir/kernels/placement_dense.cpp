@@ -248,7 +248,8 @@ bool dropout(const Kernel& k, AxisOperands& o) {
 /// A multiple of a term is a term of the multiple.
 bool scale(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  return (has_values(x) || x == Along::Partial) && results(k, o, {{x}});
+  const bool rows = has_values(x) || is_places(x) || is_experts(x);
+  return (rows || x == Along::Partial) && results(k, o, {{x}});
 }
 
 /// Queries beside keys. Keys that several ranks share are the same on all of them, and their

@@ -48,6 +48,22 @@ bool ragged_activation_backward(const Kernel& k, AxisOperands& o) {
   return may_activate(dy) && o.in[1] == dy && o.in[2] == counts_of(dy) && results(k, o, {{dy}});
 }
 
+/// Codes lie as the rows do, and so do scales.
+bool ragged_quantize(const Kernel& k, AxisOperands& o) {
+  const Along x = o.in[0];
+  return may_activate(x) && o.in[1] == counts_of(x) && results(k, o, {{x, x}});
+}
+bool ragged_scaled_gemm(const Kernel& k, AxisOperands& o) {
+  const auto& [a, b, a_scales, b_scales, counts, rest1, rest2, rest3] = o.in;
+  return a_scales == a && b_scales == b && counts == counts_of(a) &&
+         expert_product(k, o, a, b, Along::Nothing);
+}
+bool ragged_scaled_gemm_weight(const Kernel& k, AxisOperands& o) {
+  const auto& [dy, x, dy_scales, x_scales, counts, rest1, rest2, rest3] = o.in;
+  return dy_scales == dy && x_scales == x && counts == counts_of(dy) &&
+         expert_gradient(k, o, dy, x);
+}
+
 bool route_forward(const Kernel& k, AxisOperands& o) {
   const Along logits = o.in[0];
   if (logits == Along::Split || !has_values(logits) || !fits(o.in[1], Along::Same)) return false;
@@ -146,6 +162,12 @@ bool place_experts(const Kernel& kernel, AxisOperands& operands) {
       return ragged_gemm(kernel, operands);
     case KernelKind::RaggedGemmWeight:
       return ragged_gemm_weight(kernel, operands);
+    case KernelKind::RaggedQuantize:
+      return ragged_quantize(kernel, operands);
+    case KernelKind::RaggedScaledGemm:
+      return ragged_scaled_gemm(kernel, operands);
+    case KernelKind::RaggedScaledGemmWeight:
+      return ragged_scaled_gemm_weight(kernel, operands);
     case KernelKind::RaggedActivationForward:
       return ragged_activation(kernel, operands);
     case KernelKind::RaggedActivationBackward:

@@ -202,20 +202,41 @@ class Evaluation {
 
   /// How a kernel makes its output `i` of codes in 8 bits.
   static Codes codes_made(const Kernel& kernel, std::size_t i) {
+    const auto mantissa = static_cast<std::int32_t>(kernel.scalars[0]);
+    const auto& d = kernel.dims;
+    if (kernel.kind == KernelKind::RaggedQuantize) {
+      return {1, d[5], d[4] != 0 ? d[7] : d[3], mantissa};
+    }
     if (kernel.kind != KernelKind::Quantize || i > 1) return {};
-    return {kernel.dims[3], kernel.dims[4], kernel.dims[kernel.dims[2] != 0 ? 0 : 1],
-            static_cast<std::int32_t>(kernel.scalars[0])};
+    return {d[3], d[4], d[d[2] != 0 ? 0 : 1], mantissa};
+  }
+  /// How a product in 8 bits takes its factor `i`; empty if it is none.
+  static Codes codes_wanted(const Kernel& kernel, std::size_t i) {
+    const auto mantissa = static_cast<std::int32_t>(kernel.scalars[i]);
+    const auto& d = kernel.dims;
+    switch (kernel.kind) {
+      case KernelKind::ScaledGemm: {
+        const bool beside = i == 1 && d[7] > 0 && kernel.scalars[3] != 0;
+        return {d[3 + i], d[5], d[2] * (beside ? d[7] : 1), mantissa};
+      }
+      case KernelKind::RaggedScaledGemm: {
+        const bool beside = i == 1 && kernel.scalars[2] != 0;
+        return {i == 0 ? 1 : d[6], d[7], d[5] * (beside ? d[0] : 1), mantissa};
+      }
+      case KernelKind::RaggedScaledGemmWeight:
+        return {1, d[6], d[2], mantissa};
+      default:
+        return {};
+    }
   }
   /// Whether a product takes its factors as they were quantized. Another block would find the scale
   /// of other elements.
   bool codes_fit(const Kernel& kernel, const std::vector<PlacedAs>& in) {
-    if (kernel.kind != KernelKind::ScaledGemm) return true;
+    const std::size_t scales = kernel.kind == KernelKind::ScaledGemm ? 4 : 2;  // first of them
     for (const std::size_t factor : {0U, 1U}) {
-      const bool beside = factor == 1 && kernel.dims[7] > 0 && kernel.scalars[3] != 0;
-      const Codes wanted{kernel.dims[3 + factor], kernel.dims[5],
-                         kernel.dims[2] * (beside ? kernel.dims[7] : 1),
-                         static_cast<std::int32_t>(kernel.scalars[factor])};
-      for (const std::size_t i : {factor, factor + 4}) {
+      const Codes wanted = codes_wanted(kernel, factor);
+      if (wanted == Codes{}) return true;
+      for (const std::size_t i : {factor, factor + scales}) {
         if (in[i].codes == wanted) continue;
         return fault(kernel, operand_name(info(kernel.kind).in[i].name, kernel.in[i]) + " is " +
                                  text(in[i].codes) + ", but is multiplied as " + text(wanted));

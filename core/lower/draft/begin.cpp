@@ -77,6 +77,7 @@ Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
   shape.loss_scale =
       program.updates_per_step * program.replicas() / static_cast<double>(program.tokens_per_step);
   if (s.training.reset_attention_mask) shape.mean_document = s.training.mean_document_length;
+  shape.adapter_dropout = s.model.lora.dropout;
   shape.residual_dropout = s.training.residual_dropout;
   shape.embedding_dropout = s.training.embedding_dropout;
   shape.attention_dropout = s.training.attention_dropout;

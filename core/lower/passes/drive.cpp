@@ -2,7 +2,9 @@
 // 2021, ZeRO-Infinity). The host computes in its memory only, so that what it needs of a unit is
 // read to a staging buffer there before its update, and written back after it. Reads go ahead of
 // the update by some units: while the host updates one unit, the states of the next are read and
-// those of the last are written. A shard of parameters is read so before each copy to the device.
+// those of the last are written. A shard of parameters is read so before each copy to the device,
+// and what replicas that train apart bring together is read before its copy to the device and
+// written after the copy back: a step without a synchronization has none of these.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -34,6 +36,7 @@ class DriveRewriter {
     for (std::size_t i = 0; i < role_.ops.size(); ++i) stage(i);
     insert_copies(fetches_, std::max(1, strategy_.offload_read_ahead()));
     insert_copies(updates_, strategy_.offload_read_ahead());
+    insert_copies(synchronizations_, std::max(1, strategy_.offload_read_ahead()));
     insert_ops(role_, std::move(insertions_));
     if (!strategy_.offload_pipeline_read) wait_for(Stream::Host, Stream::DriveRead);
     if (!strategy_.offload_pipeline_write) {
@@ -85,9 +88,11 @@ class DriveRewriter {
   }
   Visit& visit_of(const Op& op, std::size_t i, int unit) {
     // A unit is updated by ops in a row, of which the last may copy what was updated to the device.
-    // Each copy to the device before a gather reads anew.
+    // Each copy to the device before a gather reads anew, and so does a synchronization.
     const bool updates = op.phase == Phase::O;
-    std::vector<Visit>& visits = updates ? updates_ : fetches_;
+    std::vector<Visit>& visits = updates                ? updates_
+                                 : op.phase == Phase::S ? synchronizations_
+                                                        : fetches_;
     const bool goes_on = updates && !visits.empty() && visits.back().unit == unit;
     if (!goes_on) visits.push_back({i, i, unit, {}});
     visits.back().last = i;
@@ -144,7 +149,7 @@ class DriveRewriter {
   const StrategySpec& strategy_;
   Role& role_;
   IndexVector<BufferId, int> unit_of_;  // of what lies on the drive; -1: it does not
-  std::vector<Visit> updates_, fetches_;
+  std::vector<Visit> updates_, fetches_, synchronizations_;
   std::vector<Insertion> insertions_;
 };
 

@@ -16,17 +16,15 @@ void validate_where(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic || m.has_batch_norm()) {
     refuse("fp8 is of the linear layers of transformer blocks, which this model has not");
-  } else if (m.experts > 0 && s.training.scales_tensors()) {
+  } else if (m.experts > 0 && s.training.fp8_recipe == Fp8Scaling::Tensorwise) {
     refuse(
-        "experts multiply in 8 bits with scales of blocks alone: one scale for the rows of all "
-        "experts would be that of other tokens in another layout; give fp8_recipe=blockwise or "
-        "mxfp8, or simulate it with [framework] fp8");
-  } else if (m.experts > 0 && m.is_dropless()) {
+        "experts multiply in 8 bits with scales of blocks, or of earlier steps: one scale for the "
+        "rows that all experts have at hand would be that of other tokens in another layout; give "
+        "fp8_recipe=blockwise, mxfp8 or delayed, or simulate it with [framework] fp8");
+  } else if (m.is_dropless() && s.training.fp8_recipe == Fp8Scaling::Delayed) {
     refuse(
-        "fp8 is not built for experts that drop no token, whose rows begin anywhere, so that a "
-        "block would hold those of two experts (Megatron-LM pads them, "
-        "moe-router-padding-for-fp8): "
-        "give a capacity_factor, or simulate it with [framework] fp8");
+        "fp8_recipe=delayed is not built for experts that drop no token: give a capacity_factor, "
+        "or fp8_recipe=blockwise or mxfp8");
   } else if (m.experts > 0 && m.is_gpt2_kind()) {
     refuse(
         "fp8 is not built for experts with biases, which Megatron-LM's grouped products have not "
@@ -92,11 +90,6 @@ void validate_delayed(const Scenario& s, Faults& faults) {
     refuse(
         "fp8_recipe=delayed is not built for PipeDream, whose microbatches in flight would round "
         "by scales of several steps: give tensorwise or blockwise");
-  } else if (s.model.freezes()) {
-    refuse(
-        "fp8_recipe=delayed is not built beside adapters and frozen parameters: a block before the "
-        "first that is trained has no backward pass in which its tensors are measured; give "
-        "tensorwise or blockwise");
   } else if (s.strategy.offload == Offload::Parameters) {
     refuse(
         "fp8_recipe=delayed is not built with parameters in host memory, because every rank holds "

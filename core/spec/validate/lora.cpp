@@ -26,7 +26,28 @@ std::string module_of(const std::string& name) {
   return nearest(name, {kLoraModules.begin(), kLoraModules.end()});
 }
 
-void validate_modules(const ModelSpec& m, Faults& faults) {
+/// Adapters of experts' linear layers lie on the ranks that hold the experts.
+void validate_experts_module(const Scenario& s, const std::string& name, Faults& faults) {
+  const std::string key = "lora.target_modules";
+  if (s.strategy.expert_tensor_parallel_degree > 1) {
+    faults.add(key,
+               "adapters of '" + name +
+                   "' are not built for experts that ranks divide each "
+                   "(expert_tensor_parallel_degree): expert_parallel_degree divides whole experts",
+               ErrorKind::Unsupported);
+  }
+  if (s.model.shared_expert_hidden > 0) {
+    faults.add(key,
+               "adapters of '" + name +
+                   "' would also be those of the shared expert, which are not built: valid for "
+                   "this model: " +
+                   (s.model.is_latent() ? "linear_proj" : "linear_qkv, linear_proj"),
+               ErrorKind::Unsupported);
+  }
+}
+
+void validate_modules(const Scenario& s, Faults& faults) {
+  const ModelSpec& m = s.model;
   const std::string key = "lora.target_modules";
   for (const std::string& name : m.lora.target_modules) {
     if (std::find(kLoraModules.begin(), kLoraModules.end(), name) == kLoraModules.end()) {
@@ -44,13 +65,28 @@ void validate_modules(const ModelSpec& m, Faults& faults) {
                  "are not built; its output projection has them: linear_proj",
                  ErrorKind::Unsupported);
     } else if (m.experts > 0 && name.starts_with("linear_fc")) {
-      faults.add(key,
-                 "adapters of '" + name +
-                     "' would be those of experts, which are not built: experts stay frozen; "
-                     "valid for this model: " +
-                     (m.is_latent() ? "linear_proj" : "linear_qkv, linear_proj"),
-                 ErrorKind::Unsupported);
+      validate_experts_module(s, name, faults);
     }
+  }
+}
+
+void validate_dropout_of_adapters(const Scenario& s, Faults& faults) {
+  const LoraSpec& lora = s.model.lora;
+  const std::string key = "lora.dropout";
+  faults.require(lora.dropout >= 0 && lora.dropout < 1, key,
+                 "is the share of an adapter's inputs that is dropped: at least 0 and less than 1");
+  if (lora.dropout <= 0) return;
+  if (s.strategy.tensor_parallel_degree > 1) {
+    faults.add(key,
+               "dropout of adapters' inputs is not built with tensor parallelism, whose ranks "
+               "divide these: tensor_parallel_degree=1, or leave dropout out",
+               ErrorKind::Unsupported);
+  }
+  if (s.model.adapts_experts("linear_fc1") || s.model.adapts_experts("linear_fc2")) {
+    faults.add(key,
+               "adapters of experts have no dropout (nor have those of PEFT's target_parameters): "
+               "leave dropout out, or linear_fc1 and linear_fc2",
+               ErrorKind::Unsupported);
   }
 }
 
@@ -81,7 +117,8 @@ void validate_lora(const Scenario& s, Faults& faults) {
   if (lora.rank == 0) return;
   if (!faults.positive("lora.rank", lora.rank, 1 << 16)) return;
   faults.require(std::isfinite(lora.alpha) && lora.alpha > 0, "lora.alpha", "must be positive");
-  validate_modules(m, faults);
+  validate_modules(s, faults);
+  validate_dropout_of_adapters(s, faults);
   if (!m.frozen.empty()) {
     faults.add("model.frozen", "with adapters (lora.rank=" + std::to_string(lora.rank) +
                                    ") all other parameters are frozen: leave model.frozen out");

@@ -25,11 +25,6 @@ void validate_drives(const Scenario& s, Faults& faults) {
     faults.add(key, "the nodes of cluster '" + s.cluster.name +
                         "' have no drives: say cluster.drives.count, read_gb_s and write_gb_s");
   }
-  if (p.trains_apart()) {
-    faults.add(key,
-               "replicas that train apart (local_sgd) are synchronized from host memory: "
-               "offload_optimizer_device and offload_param_device = \"cpu\"");
-  }
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ std::vector<Shape> shapes() {
       {K::Quantize, {kTokens, 12288, 0, kTokens, 12288, 8}, {3}, 1, 1},
       {K::ScaledGemm, {kTokens, 12288, 12288, 1, 128, 128}, {3, 3}},
       {K::ScaledGemm, {12288, 49152, kTokens, 1, 1, 32, 1}, {2, 3}},
+      {K::RaggedQuantize, {256, kTokens, kTokens, 12288, 0, 128, 1, kTokens + 32768}, {3}},
+      {K::RaggedQuantize, {256, kTokens, kTokens, 12288, 1, 32, 1, kTokens + 8192}, {3}},
+      {K::RaggedScaledGemm, {8, 32, kTokens, kTokens, 12288, 4096, 128, 128}, {3, 3, 0, 1}},
+      {K::RaggedScaledGemmWeight, {8, 32, kTokens + 32768, kTokens, 12288, 4096, 128}, {2, 3}},
       {K::ColumnSum, {kTokens, 12288}},
       {K::ColumnSum, {1, kElements}},
       {K::ColumnSum, {64, 32768 * 12288}},  // gradients of positions

@@ -19,6 +19,8 @@ ModelSpec adapted(const char* preset) {
   ModelSpec m = *find_model_preset(preset);
   m.lora.rank = 3;
   m.lora.alpha = 5;
+  if (m.experts > 0)
+    m.lora.target_modules = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"};
   return m;
 }
 
@@ -61,7 +63,7 @@ void set_config(const TemporaryFolder& folder, const std::string& key,
 }  // namespace
 
 TEST_CASE("a merged weight is W + alpha / rank B A, whatever piece of it is read", "[core]") {
-  for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
+  for (const char* preset : {"gpt2-tiny", "llama-tiny", "mixtral-tiny"}) {
     const ModelSpec model = adapted(preset);
     const TrainingState state = random_state(model);
     const HeldState held(state);
@@ -85,12 +87,14 @@ TEST_CASE("a merged weight is W + alpha / rank B A, whatever piece of it is read
       ++adapters;
       const std::vector<float> a = floats(down->second);
       const std::vector<float> b = floats(state.tensors.at(name + ".lora_b"));
-      const std::size_t inputs = to_size(info.shape[1]);
+      const std::size_t inputs = to_size(info.shape.back());
+      const std::size_t of_one = to_size(info.shape[info.shape.size() - 2]);  // rows of an expert
       double worst = 0;
       for (std::size_t i = 0; i < whole.size(); ++i) {
         double sum = whole[i];
         for (std::size_t k = 0; k < 3; ++k) {
-          sum += 5.0 / 3.0 * double{b[i / inputs * 3 + k]} * double{a[k * inputs + i % inputs]};
+          sum += 5.0 / 3.0 * double{b[i / inputs * 3 + k]} *
+                 double{a[(i / inputs / of_one * 3 + k) * inputs + i % inputs]};
         }
         worst = std::max(worst, std::abs(sum - double{read[i]}));
       }
@@ -131,6 +135,37 @@ TEST_CASE("PEFT's files have an adapter of each module, with the same A where on
                                                     "q_proj", "up_proj", "v_proj"}));
 }
 
+TEST_CASE("PEFT's files have an adapter of each expert's linear layers", "[core]") {
+  const TemporaryFolder folder;
+  ModelSpec model = adapted("mixtral-tiny");
+  model.lora.target_modules = {"linear_fc1"};
+  model.lora.dropout = 0.25;
+  const TrainingState state = random_state(model);
+  REQUIRE(write_peft_adapters(HeldState(state), model, "base", folder.path.string()));
+  const auto file = read_safetensors(folder / "adapter_model.safetensors");
+  REQUIRE(file);
+  CHECK(file->tensors.size() == to_size(model.layers * model.experts) * 2 * 2);
+  const std::string second = "base_model.model.model.layers.0.block_sparse_moe.experts.1.";
+  const std::vector<float> a = floats(state.tensors.at("blocks.0.moe.experts.w13.lora_a"));
+  const std::vector<float> b = floats(state.tensors.at("blocks.0.moe.experts.w13.lora_b"));
+  const auto part = [](const std::vector<float>& of, std::int64_t first, std::int64_t count) {
+    return std::vector<float>(of.begin() + first, of.begin() + first + count);
+  };
+  const std::int64_t rows = model.ffn_hidden, inputs = model.hidden;
+  for (const auto& [module, first] : {std::pair("w1", 2 * rows), std::pair("w3", 3 * rows)}) {
+    const Tensor& down = file->tensors.at(second + module + ".lora_A.weight");
+    const Tensor& up = file->tensors.at(second + module + ".lora_B.weight");
+    CHECK(down.shape == std::vector{std::int64_t{3}, inputs});
+    CHECK(up.shape == std::vector{rows, std::int64_t{3}});
+    CHECK(floats(down) == part(a, 3 * inputs, 3 * inputs));
+    CHECK(floats(up) == part(b, first * 3, rows * 3));
+  }
+  std::ifstream config_file(folder / "adapter_config.json");
+  const auto config = nlohmann::json::parse(config_file);
+  CHECK(config["lora_dropout"] == 0.25);
+  CHECK(config["target_modules"] == nlohmann::json({"w1", "w3"}));
+}
+
 TEST_CASE("PEFT's adapters of GPT-2 tell its two c_proj apart", "[core]") {
   const TemporaryFolder folder;
   ModelSpec model = adapted("gpt2-tiny");
@@ -158,7 +193,7 @@ TEST_CASE("a checkpoint without its adapters is refused by the first that is mis
 
 TEST_CASE("adapters written for PEFT and merged again are those merged where they were trained",
           "[core]") {
-  for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
+  for (const char* preset : {"gpt2-tiny", "llama-tiny", "mixtral-tiny"}) {
     INFO(preset);
     const TemporaryFolder folder;
     const ModelSpec model = adapted(preset), base = without_adapters(model);

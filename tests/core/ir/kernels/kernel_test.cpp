@@ -122,6 +122,9 @@ TEST_CASE("a kernel that goes as well as another names one with a curve of its o
                                                "ragged_activation_forward",
                                                "ragged_gemm",
                                                "ragged_gemm_weight",
+                                               "ragged_quantize",
+                                               "ragged_scaled_gemm",
+                                               "ragged_scaled_gemm_weight",
                                                "replica_term",
                                                "router_bias",
                                                "to_codes"});
@@ -327,6 +330,17 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       // The same experts and sources, 30 places of which 18 are expected to be taken.
       {KernelKind::RaggedGemm, {4, 2, 30, 18, 5, 7, 1, 1}, {210, 140, 20, 8}, {150}},
       {KernelKind::RaggedGemmWeight, {4, 2, 30, 18, 5, 7, 2}, {150, 210, 8}, {140, 20}},
+      // Eight parts in 30 places: lines have room for (30 + 8 × 3) / 4 blocks of four.
+      {KernelKind::RaggedQuantize, {8, 30, 18, 7, 0, 4, 1, 52}, {210, 8}, {210, 30 * 2}},
+      {KernelKind::RaggedQuantize, {8, 30, 18, 7, 1, 4, 1, 52}, {210, 8}, {7 * 52, 7 * 13}},
+      {KernelKind::RaggedScaledGemm,
+       {4, 2, 30, 18, 8, 12, 4, 4},
+       {360, 384, 30 * 3, 4 * 2 * 3, 8},
+       {240}},
+      {KernelKind::RaggedScaledGemmWeight,
+       {4, 2, 52, 18, 8, 12, 4},
+       {8 * 52, 12 * 52, 8 * 13, 12 * 13, 8},
+       {4 * 96}},
       {KernelKind::RaggedActivationForward, {30, 18, 5, 1, 8, 1}, {300, 8}, {150}},
       {KernelKind::RaggedActivationBackward, {30, 18, 5, 1, 8, 2}, {150, 300, 8}, {300}},
       {KernelKind::RouteForward, {9, 4, 2, 3}, {36, 4}, {36, 18, 18, 12, 4}},

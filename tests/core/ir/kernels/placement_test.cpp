@@ -253,6 +253,40 @@ TEST_CASE("ranks that divide each expert make parts of its features, and then te
   CHECK_FALSE(gradient(Along::TokenPlaces, Along::SplitPlaces));
 }
 
+TEST_CASE("codes of counted rows lie as the rows do, and are multiplied with scales beside them",
+          "[core][ir]") {
+  Kernel quantize;
+  quantize.kind = KernelKind::RaggedQuantize;
+  quantize.dims = {4, 8, 4, 6, 1, 2, 1, 12};
+  quantize.in = {{0}, {1}};
+  quantize.out = {{2}, {3}};
+  const auto codes = [&](Along rows, Along counts) {
+    AxisOperands o;
+    o.ranks = 2;
+    o.in = {rows, counts};
+    return place(quantize, o) ? std::optional(std::pair(o.out[0], o.out[1])) : std::nullopt;
+  };
+  CHECK(codes(Along::TokenExperts, Along::OwnExperts) ==
+        std::pair(Along::TokenExperts, Along::TokenExperts));
+  CHECK(codes(Along::AllPlaces, Along::Same) == std::pair(Along::AllPlaces, Along::AllPlaces));
+  CHECK_FALSE(codes(Along::TokenExperts, Along::Own));
+  CHECK_FALSE(codes(Along::PartialPlaces, Along::Same));  // terms of a sum round otherwise
+
+  Kernel product;
+  product.kind = KernelKind::RaggedScaledGemmWeight;
+  product.dims = {2, 2, 12, 4, 6, 6, 2};
+  product.in = {{0}, {1}, {2}, {3}, {4}};
+  product.out = {{5}};
+  const auto gradient = [&](Along dy, Along x, Along scales) {
+    AxisOperands o;
+    o.ranks = 2;
+    o.in = {dy, x, dy, scales, Along::OwnExperts};
+    return place(product, o) ? std::optional(o.out[0]) : std::nullopt;
+  };
+  CHECK(gradient(Along::TokenExperts, Along::TokenExperts, Along::TokenExperts) == Along::Split);
+  CHECK_FALSE(gradient(Along::TokenExperts, Along::TokenExperts, Along::Same));
+}
+
 TEST_CASE("rows return from experts as they were sent, and are no heads", "[core][ir]") {
   AxisOperands o;
   o.in = {Along::Own, Along::Tokens};  // into places

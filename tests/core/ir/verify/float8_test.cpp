@@ -76,6 +76,30 @@ TEST_CASE("a product takes codes in the blocks in which they were made", "[core]
              ContainsSubstring("rows of"));
 }
 
+TEST_CASE("a product of counted rows takes codes as they were padded", "[core][ir][fp8]") {
+  Scenario s = test::tiny_scenario(Architecture::Llama, {.shard = 2});
+  s.model.head_dim = 8;
+  s.model.experts = 4;
+  s.model.capacity_factor = 0;
+  s.model.ffn_hidden = 48;
+  s.strategy.expert_parallel_degree = 2;
+  s.training.fp8 = Fp8Format::Hybrid;
+  s.training.fp8_block_size = 4;
+  const Program program = test::lowered(s);
+  CHECK(first_fault(program) == "sound");
+  const auto changed = [&](KernelKind kind, auto&& change) {
+    return fault_after(program, kind, change);
+  };
+  CHECK_THAT(changed(KernelKind::RaggedScaledGemm, [](Kernel& k) { k.dims[6] = 1; }),
+             ContainsSubstring("in blocks of 4 x 4") && ContainsSubstring("in blocks of 1 x 4"));
+  CHECK_THAT(changed(KernelKind::RaggedScaledGemm, [](Kernel& k) { k.scalars[0] = kE5M2; }),
+             ContainsSubstring("is multiplied as") && ContainsSubstring("2 bits of mantissa"));
+  CHECK_THAT(changed(KernelKind::RaggedScaledGemmWeight, [](Kernel& k) { k.dims[2] -= k.dims[6]; }),
+             ContainsSubstring("is multiplied as"));
+  CHECK_THAT(changed(KernelKind::RaggedScaledGemm, [](Kernel& k) { k.in[4].formal = -1; }),
+             ContainsSubstring("counts"));
+}
+
 TEST_CASE("scales from earlier steps are those of all ranks", "[core][ir][fp8]") {
   const Program program = test::lowered(narrow(Fp8Scaling::Delayed, 2));
   CHECK(first_fault(program) == "sound");
