@@ -145,7 +145,7 @@ void ConformanceCases::ragged_float8(std::int64_t groups, std::int64_t chunks, s
     const std::int64_t elements = k * (transposed ? padded : places);
     add({.kind = K::RaggedQuantize,
          .dims = {all, places, rows, k, transposed, along, blocks, padded},
-         .scalars = {static_cast<double>(transposed ? kE5M2 : kE4M3)},
+         .scalars = {double(transposed ? kE5M2 : kE4M3)},
          .in = {x, counts},
          .initial = {codes(elements, kE4M3),
                      scales(transposed ? k * (padded / along) : places * parts(k, along))}});

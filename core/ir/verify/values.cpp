@@ -633,24 +633,26 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
                              : " are " + text(c.meaning) + " after " + number(c.meaning.version) +
                                    " updates of " + number(updates)));
         });
-    finish_on_drive(run, unit, end);
+    finish_on_drive(run, unit, end, updates);
     check_low_rank_after(run, unit, end);
   }
 }
 
-/// What of a unit lies on a drive was updated in host memory, and has to come back.
-void Values::finish_on_drive(RoleRun& run, const Unit& unit, OpId end) {
+/// What of a unit lies on a drive was updated in host memory, and has to come back: weights after
+/// `updates`, of which a synchronization is one that moments do not take part in.
+void Values::finish_on_drive(RoleRun& run, const Unit& unit, OpId end, int updates) {
   if (!unit.adam_m.valid()) return;
   for (const BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
     if (!state.valid() || run.role.buffer(state).tier != Tier::Drive) continue;
+    const int wanted = state == unit.master ? updates : program_.updates_per_step;
     const Touch touch = run.ranges.part(state, 0, run.role.buffer(state).bytes.v, Access::Read);
     run.held(touch.root)
         .visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
-          if (c.meaning.version == program_.updates_per_step) return;
+          if (c.meaning.version == wanted) return;
           fault(run, end,
                 "the step ends, but " + buffer_name(program_, run.role, state) +
                     " on the drive is that after " + number(c.meaning.version) + " updates of " +
-                    number(program_.updates_per_step));
+                    number(wanted));
         });
   }
 }

@@ -47,7 +47,7 @@ class Values {
   void finish();
   void finish(RoleRun& run);
   void check_weights_after(RoleRun& run, OpId last, bool synchronized);
-  void finish_on_drive(RoleRun& run, const Unit& unit, OpId end);
+  void finish_on_drive(RoleRun& run, const Unit& unit, OpId end, int updates);
   bool fault(const RoleRun& run, OpId id, const std::string& what);
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;
