@@ -35,9 +35,7 @@ void FreeList::add_run(Lot first, Lot last) {
   runs_.insert(place_of(run), run);
 }
 
-void FreeList::remove_run(Lot first, Lot last) {
-  runs_.remove(place_of(run_of(first, last)));
-}
+void FreeList::remove_run(Lot first, Lot last) { runs_.remove(place_of(run_of(first, last))); }
 
 FreeList::Lot FreeList::take(std::int64_t bytes, std::vector<Tenant>* former) {
   if (bytes <= 0) return kNothing;

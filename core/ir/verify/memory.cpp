@@ -20,8 +20,8 @@ class Races {
         faults_(faults),
         history_of_(role.buffers.size(), -1) {}
 
-  /// Of buffers that are `followed`, of which all views of a root are or none. Those that have ended
-  /// are forgotten in the order of `ends`.
+  /// Of buffers that are `followed`, of which all views of a root are or none. Those that have
+  /// ended are forgotten in the order of `ends`.
   template <class Ops>
   void check(const Ops& ops, const Followed& followed, const std::vector<BufferId>& ends) {
     auto ended = ends.begin();
