@@ -22,27 +22,44 @@ FreeList::Lot FreeList::new_piece() {
   return piece;
 }
 
-SortedChunks<FreeList::Run>::Place FreeList::place_of(const Run& run) const {
-  return runs_.find([&](const Run& r) {
-    return r.bytes != run.bytes ? r.bytes < run.bytes : r.offset < run.offset;
-  });
+FreeList::Lot FreeList::shortest_run(std::int64_t bytes) const {
+  Run best;
+  std::uint64_t large_enough = some_ >> class_of(bytes) << class_of(bytes);
+  for (; best.first < 0; large_enough &= large_enough - 1) {
+    for (const Run& run : runs_[std::countr_zero(large_enough)]) {
+      if (run.bytes < bytes) continue;
+      const bool shorter =
+          run.bytes != best.bytes ? run.bytes < best.bytes : run.offset < best.offset;
+      if (best.first < 0 || shorter) best = run;
+    }
+  }
+  return best.first;
 }
 
 void FreeList::add_run(Lot first, Lot last) {
+  const std::int64_t bytes = bytes_of_run(first, last);
+  std::vector<Run>& runs = runs_[class_of(bytes)];
   pieces_[first].other_end = last;
   pieces_[last].other_end = first;
-  const Run run = run_of(first, last);
-  runs_.insert(place_of(run), run);
+  pieces_[first].place = static_cast<std::int32_t>(runs.size());
+  runs.push_back({bytes, pieces_[first].offset, first});
+  some_ |= std::uint64_t{1} << class_of(bytes);
 }
 
 void FreeList::remove_run(Lot first, Lot last) {
-  runs_.remove(place_of(run_of(first, last)));
+  const int size_class = class_of(bytes_of_run(first, last));
+  std::vector<Run>& runs = runs_[size_class];
+  const std::int32_t place = pieces_[first].place;
+  runs[to_size(place)] = runs.back();
+  pieces_[runs.back().first].place = place;
+  runs.pop_back();
+  if (runs.empty()) some_ &= ~(std::uint64_t{1} << size_class);
 }
 
 FreeList::Lot FreeList::take(std::int64_t bytes, std::vector<Tenant>* former) {
   if (bytes <= 0) return kNothing;
   bytes = round_up(bytes, kAlignment);
-  Lot at = runs_[runs_.find([&](const Run& r) { return r.bytes < bytes; })].first;
+  Lot at = shortest_run(bytes);
   const Lot last = pieces_[at].other_end;
   remove_run(at, last);
   const Lot lot = new_piece();
@@ -61,7 +78,7 @@ FreeList::Lot FreeList::take(std::int64_t bytes, std::vector<Tenant>* former) {
     rest = at != last;
     at = piece.behind;
   }
-  pieces_[lot] = {offset, bytes, before, at, kTaken, kNobody};
+  pieces_[lot] = {offset, bytes, before, at, kTaken, kNobody, 0};
   pieces_[at].before = lot;
   if (before >= 0) pieces_[before].behind = lot;
   if (rest) add_run(at, last);

@@ -3,11 +3,11 @@
 // free byte last.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "core/base/index_vector.hpp"
-#include "core/base/sorted_chunks.hpp"
 
 namespace lockstep {
 
@@ -36,6 +36,7 @@ class FreeList {
     Lot before = -1, behind = -1;
     Lot other_end = kTaken;  // of its run; undefined inside a run
     Tenant last = kNobody;
+    std::int32_t place = 0;  // of the run in its class, if the piece is its first
     std::int64_t end() const { return offset + bytes; }
     bool free() const { return other_end != kTaken; }
   };
@@ -44,20 +45,27 @@ class FreeList {
     Lot first = -1;
   };
   static constexpr Lot kTaken = -1;
+  static constexpr int kClasses = 63;
 
+  /// Runs whose sizes have equally many digits, in any order. A lot looks at those of one class or
+  /// two, which are few: mostly there are some twenty runs in all.
+  static int class_of(std::int64_t bytes) {
+    return std::bit_width(static_cast<std::uint64_t>(bytes)) - 1;
+  }
+  /// The first piece of the shortest run that has enough bytes, and of these of the lowest.
+  Lot shortest_run(std::int64_t bytes) const;
   /// Makes the pieces from `first` to `last` a run that can be taken.
   void add_run(Lot first, Lot last);
   void remove_run(Lot first, Lot last);
-  Run run_of(Lot first, Lot last) const {
-    return {pieces_[last].end() - pieces_[first].offset, pieces_[first].offset, first};
+  std::int64_t bytes_of_run(Lot first, Lot last) const {
+    return pieces_[last].end() - pieces_[first].offset;
   }
-  /// Where a run is, or belongs, among the others.
-  SortedChunks<Run>::Place place_of(const Run& run) const;
   Lot new_piece();
 
   IndexVector<Lot, Piece> pieces_;
-  std::vector<Lot> unused_;  // pieces that are in no list
-  SortedChunks<Run> runs_;   // by size, then by offset; the last of them has no end
+  std::vector<Lot> unused_;                           // pieces that are in no list
+  IndexArray<int, std::vector<Run>, kClasses> runs_;  // one of them has no end
+  std::uint64_t some_ = 0;                            // the classes that have runs, as bits
   std::int64_t high_water_ = 0;
 };
 

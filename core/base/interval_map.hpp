@@ -61,16 +61,28 @@ class IntervalMap {
   void assign(std::int64_t begin, std::int64_t end, const T& value) {
     if (begin < end) one_piece(begin, end) = value;
   }
+  /// The same, after visit(value) was called for every piece that touches it, in order.
+  template <class Visit>
+  void replace(std::int64_t begin, std::int64_t end, const T& value, Visit&& visit) {
+    if (begin < end) one_piece(begin, end, visit) = value;
+  }
 
   /// Makes [begin, end), which is not empty, one piece. Returns its value, for the caller to set.
   T& one_piece(std::int64_t begin, std::int64_t end) {
+    return one_piece(begin, end, [](const T&) {});
+  }
+  template <class Visit>
+  T& one_piece(std::int64_t begin, std::int64_t end, Visit&& visit) {
     if (!many_ && (only_.empty() || (begin <= only_.begin && only_.end <= end))) {
+      if (!only_.empty()) visit(only_.value);
       only_.begin = begin;
       only_.end = end;
       return only_.value;
     }
     spread();
     Place at = first_touching(begin);
+    for (Place old = at; starts_before(old, end); old = pieces_.next(old))
+      visit(pieces_[old].value);
     if (starts_before(at, begin)) {
       Piece right = pieces_[at];
       pieces_[at].end = begin;

@@ -61,8 +61,7 @@ class Tenancies {
       const BufferId original = repeats_.original(role_id_, id);
       if (original == id) continue;
       const Microbatch mb = repeats_.owner(role_id_, id);
-      uses_.add_like(id, original,
-                     [&](OpId op) { return repeats_.counterpart(role_id_, op, mb); });
+      uses_.add_like(id, original, [&](OpId op) { return repeats_.counterpart(role_id_, op, mb); });
     }
   }
 
@@ -81,29 +80,31 @@ class Tenancies {
     }
   }
 
-  /// Gives a buffer its bytes of the arena, and checks that its users wait for those who have used
-  /// them, unless another living buffer holds some of them.
+  /// Gives a buffer its bytes of the arena, and checks that no living buffer has any of them, and
+  /// that its users wait for those who have used them.
   void begin(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     IntervalMap<Tenancy>& arena = arenas_[buffer.tier];
     const std::int64_t end = buffer.offset + buffer.bytes.v;
     BufferId living, last;
     Users before;
-    arena.visit(buffer.offset, end, [&](std::int64_t, std::int64_t, const Tenancy& tenancy) {
+    const auto meet = [&](const Tenancy& tenancy) {
       if (lives(tenancy.newest, buffer.first)) living = tenancy.newest;
       if (!tenancy.used.valid() || tenancy.used == last) return;
       last = tenancy.used;
-      uses_.visit(last,
-                  [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
-    });
-    if (living.valid()) return add_overlap(id, living);
+      uses_.visit(last, [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
+    };
     if (uses_.any(id)) {
       // Those who used the bytes before it need not be remembered: who has waited for its users has
       // waited for all that they have waited for.
-      arena.assign(buffer.offset, end, {id, id});
+      arena.replace(buffer.offset, end, {id, id}, meet);
     } else {
-      arena.update(buffer.offset, end, [id](Tenancy& tenancy) { tenancy.newest = id; });
+      arena.update(buffer.offset, end, [&](Tenancy& tenancy) {
+        meet(tenancy);
+        tenancy.newest = id;
+      });
     }
+    if (living.valid()) return add_overlap(id, living);
     // What the first op of a stream has waited for, those behind it need not be asked about.
     uses_.visit(id, [&](const StreamUses::Use& use) {
       const OpId earlier = order_.first_unordered(before, use.first);
@@ -130,10 +131,10 @@ class Tenancies {
 
   void add_overlap(BufferId id, BufferId other) {
     const Buffer& buffer = role_.buffer(id);
-    const std::string when =
-        buffer.persistent() ? " for the whole step"
-                            : " at %" + std::to_string(buffer.first.v) + " (" +
-                                  describe(program_, role_, buffer.first) + ")";
+    const std::string when = buffer.persistent()
+                                 ? " for the whole step"
+                                 : " at %" + std::to_string(buffer.first.v) + " (" +
+                                       describe(program_, role_, buffer.first) + ")";
     faults_.add("rank " + std::to_string(role_.ranks.front()) + ": buffers " +
                 buffer_name(program_, role_, id) + " and " + buffer_name(program_, role_, other) +
                 " overlap in the arena and are alive together" + when);

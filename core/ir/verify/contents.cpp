@@ -16,6 +16,7 @@ bool Values::receive(RoleRun& run, const Touch& touch) {
     if (sent.next() <= receipt.index) return false;
     put(run, receipt.into, sent[receipt.index]);
     run.awaited.push_back({run.next, receipt.op});
+    run.noted[run.next] = 1;
   }
   return true;
 }

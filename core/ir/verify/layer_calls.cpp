@@ -261,6 +261,7 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
       after.push_back({0, touch.end - touch.begin, content});
       if (formal.what == FormalRole::Loss) {
         run.losses.push_back({id, term.formal, term.begin, term.end, content});
+        run.noted[id] = 1;
       }
     } else {
       if (!holds(run, touch, before)) return false;

@@ -20,8 +20,8 @@ class Races {
         faults_(faults),
         history_of_(role.buffers.size(), -1) {}
 
-  /// Of buffers that are `followed`, of which all views of a root are or none. Those that have ended
-  /// are forgotten in the order of `ends`.
+  /// Of buffers that are `followed`, of which all views of a root are or none. Those that have
+  /// ended are forgotten in the order of `ends`.
   template <class Ops>
   void check(const Ops& ops, const Followed& followed, const std::vector<BufferId>& ends) {
     auto ended = ends.begin();
@@ -185,8 +185,9 @@ void check_memory(const Program& program, RoleId id, const Ranges& ranges, const
     const Microbatch owner = repeats.owner(id, ranges.root(buffer));
     if (owner >= 0 && known[owner]) followed[buffer] = 0;
   }
-  Races(program, role, ranges, order, faults)
-      .check(role.ops.ids(), followed, temporaries_by(&Buffer::last, role));
+  std::vector<BufferId> ends = temporaries_by(&Buffer::last, role);
+  std::erase_if(ends, [&](BufferId id) { return followed[id] == 0; });
+  Races(program, role, ranges, order, faults).check(role.ops.ids(), followed, ends);
 }
 
 }  // namespace lockstep::verification

@@ -144,6 +144,7 @@ class RoleCheck {
   }
 
   void check_op_indices() {
+    const auto buffers = static_cast<std::uint32_t>(role_.buffers.size());
     for (const OpId id : role_.ops.ids()) {
       if (faults_.full()) return;
       const Op& op = role_.op(id);
@@ -178,7 +179,7 @@ class RoleCheck {
         }
       }
       for (const BufferId buffer : role_.args_of(op)) {
-        if (!in_table(buffer.v, role_.buffers)) {
+        if (static_cast<std::uint32_t>(buffer.v) >= buffers) {
           faults_.add(name() + ": buffer %b" + number(buffer.v) + " does not exist");
         }
       }

@@ -49,6 +49,7 @@ struct RoleRun {
     Content loss;
   };
   std::vector<LossPut> losses;
+  IndexVector<OpId, std::uint8_t> noted;  // 1: `awaited` or `losses` name the op
   std::map<OpId, std::int32_t> receipts;  // by receive
 
   /// What a root buffer holds.

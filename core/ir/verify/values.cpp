@@ -14,6 +14,7 @@ RoleRun::RoleRun(const Program& program, const Role& r, const Ranges& its_ranges
     : role(r),
       rank(r.ranks.front()),
       ranges(its_ranges),
+      noted(r.ops.size(), 0),
       content_of_(r.buffers.size(), nullptr),
       finishes_(temporaries_by(&Buffer::last, r)) {
   for (const Op& op : r.ops) {
@@ -466,6 +467,7 @@ bool Values::step(RoleRun& run) {
 /// for the messages that it needs, sends and receives, and puts the loss in its own place.
 bool Values::repeat(RoleRun& run, OpId id, OpId original) {
   const Op& op = run.role.op(id);
+  if (run.noted[original] == 0 && !is_p2p(op.kind)) return true;
   const auto before = [](const auto& done, OpId other) { return done.op < other; };
   const auto& awaited = run.awaited;
   for (auto message = std::lower_bound(awaited.begin(), awaited.end(), original, before);

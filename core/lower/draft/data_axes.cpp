@@ -105,17 +105,21 @@ bool keeps_whole(const Draft& draft, const UnitLayout& unit) {
 std::vector<std::size_t> last_gradient_write(const Program& program, const DraftRole& draft) {
   const Role& role = draft.role;
   IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
+  std::size_t trained = 0;
   for (std::size_t u = 0; u < draft.units.size(); ++u) {
-    if (draft.units[u].trained()) unit_of[draft.units[u].grad] = static_cast<int>(u);
+    if (!draft.units[u].trained()) continue;
+    unit_of[draft.units[u].grad] = static_cast<int>(u);
+    ++trained;
   }
   IndexVector<int, std::size_t> last(draft.units.size(), kNever);
-  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+  for (std::size_t i = role.ops.size(), left = trained; i-- > 0 && left > 0;) {
     const auto args = role.args_of(role.ops[i]);
     for (std::size_t a = 0; a < args.size(); ++a) {
       const int unit = unit_of[args[a]];
-      if (unit >= 0 && access(program, role.ops[i], a) != Access::Read) {
-        last[unit] = i;
-      }
+      if (unit < 0 || last[unit] != kNever) continue;
+      if (access(program, role.ops[i], a) == Access::Read) continue;
+      last[unit] = i;
+      --left;
     }
   }
   return last;

@@ -85,17 +85,21 @@ BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes) {
 void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
   op.args_begin = static_cast<std::uint32_t>(role.args.size());
   op.args_count = static_cast<std::uint16_t>(args.size());
-  role.args.insert(role.args.end(), args.begin(), args.end());
+  for (const BufferId arg : args) role.args.push_back(arg);  // few: cheaper than one insertion
   role.ops.push_back(op);
 }
 
 IndexVector<OpId, OpId> insert_ops(Role& role, std::vector<Insertion> insertions) {
   std::stable_sort(insertions.begin(), insertions.end(),
                    [](const Insertion& a, const Insertion& b) { return a.before < b.before; });
+  IndexVector<OpId, OpId> moved_to(role.ops.size() + 1);
+  if (insertions.empty()) {
+    for (const OpId id : moved_to.ids()) moved_to[id] = id;
+    return moved_to;
+  }
   std::vector<Op> old;
   old.swap(role.ops);
   role.ops.reserve(old.size() + insertions.size());
-  IndexVector<OpId, OpId> moved_to(old.size() + 1);
   std::size_t next = 0;
   for (std::size_t i = 0; i <= old.size(); ++i) {
     for (; next < insertions.size() && insertions[next].before == i; ++next) {

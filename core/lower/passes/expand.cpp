@@ -25,9 +25,25 @@ struct KnownStep {
   std::int32_t rows = 0, row_bytes = 0;  // as in Op
 };
 
+/// The tables that the host makes of a microbatch's samples for layers.
+constexpr std::array kTables = {HostData::Documents, HostData::DocumentPositions,
+                                HostData::DropoutKeys, HostData::AttentionDropout};
+
 /// The steps of layers, which are the same on all roles.
 struct KnownSteps {
-  std::map<std::array<int, 3>, std::vector<KnownStep>> steps;  // by (kind, phase, accumulate)
+  /// How many elements of one of kTables a kind of layer reads.
+  std::int64_t table_elements(int number, const LayerKind& kind, std::size_t table) {
+    const auto [known, fresh] = elements.try_emplace(number);
+    if (fresh) {
+      for (std::size_t t = 0; t < kTables.size(); ++t) {
+        known->second[t] = kind.functions.elements_of(to_string(kTables[t]));
+      }
+    }
+    return known->second[table];
+  }
+
+  std::map<int, std::array<std::int64_t, kTables.size()>> elements;  // by kind
+  std::map<std::array<int, 3>, std::vector<KnownStep>> steps;        // by (kind, phase, accumulate)
   TensorTables table_of;
 };
 
@@ -175,16 +191,15 @@ class RoleExpander {
       targets_.resize(microbatches_);
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
-    for (const auto& [data, of] : {std::pair{HostData::Documents, &documents_},
-                                   std::pair{HostData::DocumentPositions, &places_},
-                                   std::pair{HostData::DropoutKeys, &dropout_keys_},
-                                   std::pair{HostData::AttentionDropout, &attention_dropout_}}) {
-      const std::string name(to_string(data));
-      for (int l = layers.first; l < layers.last; ++l) {
-        const std::int64_t elements = kind(l).functions.elements_of(name);
-        of->resize(microbatches_);
-        if (elements == 0 || (*of)[mb].valid()) continue;
-        (*of)[mb] = host_input(action, name.c_str(), data, elements, DType::I32);
+    const std::array tables = {&documents_, &places_, &dropout_keys_, &attention_dropout_};
+    for (std::size_t t = 0; t < kTables.size(); ++t) {
+      tables[t]->resize(microbatches_);
+      BufferId& table = (*tables[t])[mb];
+      for (int l = layers.first; l < layers.last && !table.valid(); ++l) {
+        const std::int64_t elements = known_.table_elements(layer(l).kind, kind(l), t);
+        if (elements == 0) continue;
+        const std::string name(to_string(kTables[t]));
+        table = host_input(action, name.c_str(), kTables[t], elements, DType::I32);
       }
     }
   }

@@ -65,9 +65,8 @@ class ArenaPlanner {
       // The first op of each stream waits; later ops of the stream come after it.
       for (; use != uses_.all().end() && use->first == id; ++use) {
         if (role_.buffer(use->root).persistent()) continue;
-        past_.visit(begin_stay(use->root), [&](Stream of, std::int32_t user) {
-          dependencies.add({user}, of);
-        });
+        past_.visit(begin_stay(use->root),
+                    [&](Stream of, std::int32_t user) { dependencies.add({user}, of); });
       }
       for (; expired != expiries.end() && role_.buffer(*expired).last == id; ++expired) {
         arenas_[role_.buffer(*expired).tier].give_back(stays_[*expired].lot, expired->v);
@@ -158,8 +157,7 @@ class ArenaPlanner {
     stay.lot = place(role_.buffers[root], &former_);
     Users users;
     for (const FreeList::Tenant tenant : former_) {
-      uses_.visit({tenant},
-                  [&](const StreamUses::Use& use) { users.add(use.stream, use.last.v); });
+      uses_.visit({tenant}, [&](const StreamUses::Use& use) { users.add(use.stream, use.last.v); });
     }
     return stay.before = past_.keep(users);
   }

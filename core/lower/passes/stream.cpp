@@ -1,6 +1,7 @@
 // stream: finds what each op must wait for on other streams, from what it reads and writes.
-#include <bit>
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/base/index_vector.hpp"
 #include "core/lower/draft/dependencies.hpp"
@@ -10,59 +11,23 @@
 namespace lockstep {
 namespace {
 
-/// The op that touched a byte range of a root buffer last.
-struct Touch {
-  std::int64_t begin = 0, end = 0;
-  OpId op;
-  Stream stream = Stream::Compute;  // of the op
-  bool write = false;
-  std::int32_t next =
-      -1;  // the touch of the same buffer that came before it, or is not used either
+/// The cells that a buffer is, or all pieces of it together: ranges of bytes of its root that no
+/// buffer divides. Buffers without bytes are a cell, too, because synthetic programs move no data
+/// and yet order the users of their buffers.
+struct Cells {
+  std::int32_t begin = 0, end = 0;
 };
 
-/// The touches of all buffers, as lists in one vector: most buffers have very few at a time.
-class Touches {
- public:
-  explicit Touches(std::size_t buffers) : first_(buffers, -1) {}
-
-  void add(BufferId root, Touch touch) {
-    touch.next = first_[root];
-    if (unused_ < 0) {
-      first_[root] = touches_.next();
-      touches_.push_back(touch);
-    } else {
-      first_[root] = unused_;
-      unused_ = std::exchange(touches_[unused_], touch).next;
-    }
-  }
-  /// Calls visit(touch) for each touch of a buffer, and forgets those for which it returns true.
-  template <class Visit>
-  void remove_if(BufferId root, Visit&& visit) {
-    for (std::int32_t* at = &first_[root]; *at >= 0;) {
-      Touch& touch = touches_[*at];
-      if (visit(touch)) {
-        const std::int32_t removed = std::exchange(*at, touch.next);
-        touch.next = std::exchange(unused_, removed);
-      } else {
-        at = &touch.next;
-      }
-    }
-  }
-
- private:
-  IndexVector<BufferId, std::int32_t> first_;  // by root: its newest touch; -1: none
-  IndexVector<std::int32_t, Touch> touches_;
-  std::int32_t unused_ = -1;  // the first of those that are forgotten
-};
-
-/// The bytes of its root buffer that a buffer is, or all pieces of it together.
-struct Place {
-  BufferId root;  // invalid if one stream alone uses the root, so that nobody waits
-  std::int64_t begin = 0, end = 0;
-};
-
-IndexVector<BufferId, Place> places_of(const Program& program, const Role& role) {
+/// The cells of all buffers, which begin where another buffer of the same root begins or ends.
+/// Sets `count` to how many there are.
+IndexVector<BufferId, Cells> cells_of(const Program& program, const Role& role,
+                                      std::int32_t& count) {
+  struct Place {
+    BufferId root;
+    std::int64_t begin = 0, end = 0;
+  };
   IndexVector<BufferId, Place> places(role.buffers.size());
+  IndexVector<BufferId, std::uint8_t> divided(role.buffers.size(), 0);  // 1: the root has views
   for (const BufferId id : places.ids()) {
     Place& place = places[id];
     place.root = id;
@@ -70,22 +35,86 @@ IndexVector<BufferId, Place> places_of(const Program& program, const Role& role)
       place.begin += role.buffer(place.root).offset;
     }
     place.end = place.begin + span_of(program, role.buffer(id)).v;
+    if (place.root != id) divided[place.root] = 1;
   }
-  IndexVector<BufferId, std::uint32_t> streams(role.buffers.size(), 0);  // by root, as bits
-  for (const Op& op : role.ops) {
-    const std::uint32_t stream = 1u << static_cast<unsigned>(op.stream);
-    for (const BufferId argument : role.args_of(op)) streams[places[argument].root] |= stream;
+  using Cut = std::pair<BufferId, std::int64_t>;  // the end of a root is a cell without bytes
+  std::vector<Cut> cuts;
+  for (const Place& place : places) {
+    if (divided[place.root] == 0) continue;
+    cuts.insert(cuts.end(), {{place.root, place.begin}, {place.root, place.end}});
   }
-  for (Place& place : places) {
-    if (std::has_single_bit(streams[place.root])) place.root = {};
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  const auto cell_at = [&](BufferId root, std::int64_t at) {
+    const auto cut = std::lower_bound(cuts.begin(), cuts.end(), Cut{root, at});
+    return static_cast<std::int32_t>(cut - cuts.begin());
+  };
+  count = static_cast<std::int32_t>(cuts.size());
+  IndexVector<BufferId, Cells> cells;
+  for (const Place& place : places) {
+    if (divided[place.root] == 0) {
+      cells.push_back({count, count + 1});
+      ++count;
+    } else if (place.begin < place.end) {
+      cells.push_back({cell_at(place.root, place.begin), cell_at(place.root, place.end)});
+    } else {
+      const std::int32_t end = cell_at(place.root, places[place.root].end);
+      cells.push_back({end, end + 1});
+    }
   }
-  return places;
+  return cells;
 }
+
+/// The op that touched a cell last.
+struct Touch {
+  OpId op;
+  Stream stream = Stream::Compute;  // of the op
+  bool write = false;
+  std::int32_t next = -1;  // the touch of the same cell that came before it, or is not used either
+};
+
+/// The touches of all cells, as lists in one vector: most cells have very few at a time.
+class Touches {
+ public:
+  explicit Touches(std::int32_t cells) : newest_(cells, -1) {}
+
+  /// Notes that an op touches a cell. Calls wait(op, stream) for those that it must wait for, if
+  /// they are on other streams.
+  template <class Wait>
+  void add(std::int32_t cell, Touch touch, Wait&& wait) {
+    for (std::int32_t* at = &newest_[cell]; *at >= 0;) {
+      Touch& earlier = touches_[*at];
+      if (touch.write || earlier.write) wait(earlier.op, earlier.stream);
+      // Reads of one stream are in order, so the newest stands for all.
+      if (touch.write || (!earlier.write && earlier.stream == touch.stream)) {
+        const std::int32_t over = std::exchange(*at, earlier.next);
+        earlier.next = std::exchange(unused_, over);
+      } else {
+        at = &earlier.next;
+      }
+    }
+    touch.next = newest_[cell];
+    if (unused_ < 0) {
+      newest_[cell] = touches_.next();
+      touches_.push_back(touch);
+    } else {
+      newest_[cell] = unused_;
+      unused_ = std::exchange(touches_[unused_], touch).next;
+    }
+  }
+
+ private:
+  IndexVector<std::int32_t, std::int32_t> newest_;  // by cell; -1: none
+  IndexVector<std::int32_t, Touch> touches_;
+  std::int32_t unused_ = -1;  // the first of those that are forgotten
+};
 
 void order(const Program& program, Role& role) {
   Dependencies dependencies(role);
-  Touches touches(role.buffers.size());
-  const IndexVector<BufferId, Place> places = places_of(program, role);
+  std::int32_t count = 0;
+  const IndexVector<BufferId, Cells> cells = cells_of(program, role, count);
+  Touches touches(count);
+  const auto wait = [&](OpId op, Stream stream) { dependencies.add(op, stream); };
   for (const OpId id : role.ops.ids()) {
     const Op& op = role.op(id);
     dependencies.begin(id);
@@ -93,19 +122,10 @@ void order(const Program& program, Role& role) {
     const Formal* const formals =
         op.kind == OpKind::Call ? program.function(op.function()).formals.data() : nullptr;
     for (std::size_t a = 0; a < args.size(); ++a) {
-      const auto [root, begin, end] = places[args[a]];
-      if (!root.valid()) continue;
       const Access does = formals != nullptr ? formals[a].access : access(program, op, a);
-      const bool writes = does != Access::Read;
-      touches.remove_if(root, [&, begin = begin, end = end](const Touch& t) {
-        // A range without bytes still orders its users, because synthetic programs move no data.
-        const bool overlaps = begin == end ? t.begin == t.end : t.begin < end && begin < t.end;
-        if (overlaps && (writes || t.write)) dependencies.add(t.op, t.stream);
-        if (t.begin < begin || t.end > end) return false;
-        // Reads of one stream are in order, so the newest stands for those whose ranges it covers.
-        return writes || (!t.write && t.op != id && t.stream == op.stream);
-      });
-      touches.add(root, {begin, end, id, op.stream, writes});
+      const Touch touch{id, op.stream, does != Access::Read};
+      const auto [begin, end] = cells[args[a]];
+      for (std::int32_t cell = begin; cell < end; ++cell) touches.add(cell, touch, wait);
     }
     dependencies.end();
   }

@@ -131,7 +131,8 @@ class Gatherer {
       : draft_(draft), out_(out), strategy_(draft.scenario.strategy) {}
 
   void run() {
-    gather_parameters();
+    const auto gathered = [this](const Unit& unit) { return gathers(unit); };
+    if (std::any_of(role_.units.begin(), role_.units.end(), gathered)) gather_parameters();
     if (strategy_.overlap_param_gather) gather_updated();
     insert_ops(role_, std::move(insertions_));  // keeps the order of those at one place
   }
@@ -155,10 +156,7 @@ class Gatherer {
     std::vector<Episode> all = episodes(
         out_, keep,
         unshards_of_ops(role_, draft_.schedule.actions[rank], strategy_.fsdp_max_active_stages));
-    std::erase_if(all, [&](const Episode& e) {
-      const Unit& unit = role_.units[e.unit];
-      return unit.whole_param || (!unit.shard_group.valid() && !rounds(unit));
-    });
+    std::erase_if(all, [&](const Episode& e) { return !gathers(role_.units[e.unit]); });
     const auto in_forward = [&](const Episode& e) { return role_.ops[e.first].phase == Phase::F; };
     GroupId fewer;
     std::vector<BufferId> kept_pieces(role_.units.size());
@@ -195,6 +193,10 @@ class Gatherer {
         keep_piece(place, u, full, fewer, kept_pieces);
       }
     }
+  }
+  /// Whether a unit is gathered, or made anew, whenever it is needed.
+  bool gathers(const Unit& unit) const {
+    return !unit.whole_param && (unit.shard_group.valid() || rounds(unit));
   }
   /// Whether a unit is rounded although the rank holds all of it, as other layouts round what they
   /// gather.
