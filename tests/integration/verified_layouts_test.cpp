@@ -71,7 +71,13 @@ class RandomLayouts {
       if (sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"})) {
         recompute_by_stage();
       }
-      sometimes({"packed", "packed repositioned"});
+      const std::string encoder = encoders_() % 4 != 0   ? ""
+                                  : encoders_() % 3 == 0 ? " encoder"
+                                                         : " bert";
+      keys_ += encoder;
+      // No end of a document is masked.
+      const std::string packed = encoder.empty() ? "packed" : "documents";
+      sometimes({packed, packed + " repositioned"});
       sometimes(
           {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
       if (experts) {
@@ -187,7 +193,7 @@ class RandomLayouts {
 
   std::string keys_;
   int stages_ = 1;  // of the pipeline
-  std::mt19937 random_, narrow_{3}, chunks_{4};
+  std::mt19937 random_, narrow_{3}, chunks_{4}, encoders_{5};
 };
 
 /// The scenario of the row, if it lowers; none: its rules refuse it.

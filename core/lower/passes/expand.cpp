@@ -176,6 +176,7 @@ class RoleExpander {
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
     for (const auto& [data, of] : {std::pair{HostData::Documents, &documents_},
+                                   std::pair{HostData::DocumentSpans, &documents_},
                                    std::pair{HostData::DocumentPositions, &places_},
                                    std::pair{HostData::DropoutKeys, &dropout_keys_},
                                    std::pair{HostData::AttentionDropout, &attention_dropout_}}) {
@@ -479,7 +480,8 @@ class RoleExpander {
   int runs_ = 0;                          // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
-  /// By microbatch: where documents begin, and the places of the rank's own tokens in them.
+  /// By microbatch: where documents begin (and end), and the places of the rank's own tokens in
+  /// them.
   IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, attention_dropout_;
   BufferId positions_, starts_, columns_;  // the same for all microbatches
   IndexVector<int, BufferId> statistics_;  // by layer; invalid if the layer has none here
