@@ -163,7 +163,7 @@ std::string model_states_text(const Program& program, int ranks) {
 std::string activations_text(const Scenario& scenario) {
   const ModelSpec& model = scenario.model;
   if (model.architecture != Architecture::Gpt2 || model.ffn_hidden != 4 * model.hidden ||
-      model.experts > 0) {
+      model.experts > 0 || model.post_norm) {
     return {};
   }
   const StrategySpec& strategy = scenario.strategy;

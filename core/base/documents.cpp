@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 
 namespace lockstep {
 
@@ -15,6 +16,15 @@ void document_starts(std::span<const std::int32_t> tokens, std::int32_t end,
   }
 }
 
+void document_ends(std::span<const std::int32_t> tokens, std::int32_t end,
+                   std::span<std::int32_t> ends) {
+  auto behind = static_cast<std::int32_t>(tokens.size());
+  for (std::size_t i = tokens.size(); i-- > 0;) {
+    if (tokens[i] == end) behind = static_cast<std::int32_t>(i) + 1;
+    ends[i] = behind;
+  }
+}
+
 double expected_scores(double mean, std::int64_t count, std::int64_t ahead) {
   if (ahead < 0) return 0;
   const auto n = static_cast<double>(count);
@@ -24,6 +34,11 @@ double expected_scores(double mean, std::int64_t count, std::int64_t ahead) {
   const double row = -std::expm1(n * std::log1p(-1 / length)) * length;
   if (ahead == 0) return length * (n - stay * row);  // the sum over all rows of the triangle
   return std::pow(stay, static_cast<double>(ahead - count + 1)) * row * row;
+}
+
+double expected_whole_scores(double mean, std::int64_t count, std::int64_t ahead) {
+  if (ahead != 0) return expected_scores(mean, count, std::abs(ahead));
+  return 2 * expected_scores(mean, count) - static_cast<double>(count);  // the diagonal once
 }
 
 }  // namespace lockstep

@@ -17,11 +17,17 @@ inline constexpr std::int32_t kIgnoredTarget = std::numeric_limits<std::int32_t>
 void document_starts(std::span<const std::int32_t> tokens, std::int32_t end,
                      std::span<std::int32_t> starts);
 
+/// Writes, for each token, the position behind the last of its document.
+void document_ends(std::span<const std::int32_t> tokens, std::int32_t end,
+                   std::span<std::int32_t> ends);
+
 /// How many pairs of a query and an earlier key, or the same, lie in one document, on average over
 /// sequences in which every token ends a document with probability 1 / `mean`. Queries and keys are
 /// two stretches of `count` tokens, of which that of the queries begins `ahead` tokens behind that
 /// of the keys: at the same token (0), or count or more before or behind it. With q = 1 - 1 / mean,
 /// this is the sum of q^(distance) over all pairs. Requires mean >= 1.
 double expected_scores(double mean, std::int64_t count, std::int64_t ahead = 0);
+/// The same, of a query and any key, earlier or later.
+double expected_whole_scores(double mean, std::int64_t count, std::int64_t ahead = 0);
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/data/image_source.hpp"
+#include "core/data/masked_tokens.hpp"
 #include "core/data/token_source.hpp"
 
 namespace lockstep {
@@ -29,9 +30,10 @@ Result<SampleSource> open_dataset(const Samples& samples, std::uint64_t seed,
       open_token_source(path, length, classes, seed, samples.shuffled,
                         {static_cast<std::int32_t>(samples.document_end), samples.mean_document});
   if (!tokens) return tokens.error();
-  return SampleSource([source = std::shared_ptr<TokenSource>(std::move(*tokens))](
+  return SampleSource([source = std::shared_ptr<TokenSource>(std::move(*tokens)), samples, seed](
                           std::int64_t sample, Values inputs, Values targets) {
     source->fill(sample, inputs, targets);
+    if (samples.masked > 0) mask_tokens(samples, seed, sample, inputs, targets);
   });
 }
 

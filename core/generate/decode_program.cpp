@@ -208,6 +208,14 @@ Result<DecodeProgram> make_decode_program(const ModelSpec& spec, DType dtype, st
                  "model '" + spec.name + "' does not continue text: only transformers do",
                  std::nullopt};
   }
+  if (!spec.is_decoder()) {
+    const std::string what = spec.causal ? "has norms or ends as encoders have, which the cache of "
+                                           "keys and values is not built for"
+                                         : "predicts masked tokens from all of a text: it is an "
+                                           "encoder, whose loss can be validated";
+    return Error{ErrorKind::Unsupported,
+                 "model '" + spec.name + "' does not continue text: it " + what, std::nullopt};
+  }
   // Every token of a pass finds room with the experts that it chooses, as where none is dropped.
   ModelSpec roomy = spec;
   roomy.capacity_factor = 0;

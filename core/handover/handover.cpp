@@ -76,6 +76,14 @@ Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
     return invalid("only transformers of text can be handed over: the scenario's model is " +
                    std::string(scenario.model.is_vision() ? "one of images" : "given times"));
   }
+  if (!scenario.model.is_decoder()) {
+    return invalid("only decoders can be handed over: " +
+                   std::string(scenario.model.causal ? "the scenario's model has norms or ends as "
+                                                       "encoders have, which no option names"
+                                                     : "the scenario's model is not causal, and "
+                                                       "the trainers' programs are for models that "
+                                                       "predict the next token"));
+  }
   Handover h;
   h.unsaid = unsaid_by_all(scenario);
   leave_unsaid(h.unsaid, scenario.strategy.sends_codes() && trainer != "deepspeed",

@@ -110,6 +110,10 @@ std::uint64_t model_fingerprint(const Program& program) {
     print.add(samples.mean_document);
     print.add(std::int64_t{samples.ignores_ends});
   }
+  if (samples.masked > 0) {
+    print.add(samples.masked);
+    print.add(samples.mask_token);
+  }
   for (const int dim : samples.over) print.add(std::int64_t{dim});
   for (const auto& colours : {samples.mean, samples.deviation}) {
     for (const double value : colours) print.add(value);

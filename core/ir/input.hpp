@@ -40,7 +40,12 @@ struct Samples {
   std::int64_t document_end = -1;
   double mean_document = 0;   // tokens of a document, on average, if the data are synthetic
   bool ignores_ends = false;  // the token behind such an end is not a target (kIgnoredTarget)
-  bool shuffled = true;       // every epoch has another order of the data set's samples
+  /// Of so many tokens of every sample, and of no others, the token itself is the target, and most
+  /// of them are hidden behind mask_token (core/data/masked_tokens.hpp); 0: the target of a token
+  /// is the next one.
+  std::int64_t masked = 0;
+  std::int64_t mask_token = -1;
+  bool shuffled = true;  // every epoch has another order of the data set's samples
   // An intensity i of 0 … 255 in channel c (red, green, blue) is given to the model as
   // (i / 255 - mean[c]) / deviation[c].
   std::array<double, 3> mean{}, deviation{};

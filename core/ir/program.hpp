@@ -234,7 +234,8 @@ std::string_view to_string(Stream stream);
 /// - Tokens, targets and images are those of the rank's samples (Samples). Of tokens and targets,
 ///   it is those that the table Order lists, less the table Shift.
 /// - Documents are the positions at which the documents of the tokens begin that the rank attends
-///   with (table Queries); DocumentPositions counts the rank's own tokens from there.
+///   with (table Queries); DocumentSpans are these, then the positions at which they end, which the
+///   tokens behind them have; DocumentPositions counts the rank's own tokens from there.
 /// - DropoutKeys are the keys of the rows that the rank holds between layers
 ///   (core/base/dropout.hpp): of the tokens that Order lists, from the rows that Rows says on.
 /// - AttentionDropout is what the dropout of attention's probabilities draws from: the numbers of
@@ -250,6 +251,7 @@ enum class HostData : std::int32_t {
   Targets,
   Images,
   Documents,
+  DocumentSpans,
   DocumentPositions,
   DropoutKeys,
   AttentionDropout,

@@ -21,7 +21,10 @@ Attention::Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape
       keys_axis_(sharers() > 1 ? "cp_keys" : "cp") {
   const std::int64_t pieces = shape.passes_keys ? 2 * parts() : parts() + 1;
   if (shape.gathers_keys || shape.passes_keys) starts_ = {f.formal("starts", 2 * pieces, kIndex)};
-  if (shape.mean_document > 0) documents_ = f.formal("documents", rows(), kIndex);
+  if (shape.mean_document > 0) {
+    documents_ = spec.is_causal() ? f.formal("documents", rows(), kIndex)
+                                  : f.formal("document_spans", 2 * rows(), kIndex);
+  }
   if (shape.attention_dropout > 0) {
     dropout_ = f.formal("attention_dropout", own_width() / spec.head_dim + rows(), kIndex);
   }
@@ -193,18 +196,22 @@ std::vector<std::int64_t> Attention::dims(int turn) const {
 /// on average over all ranks; 0 without documents.
 std::int64_t Attention::scores(int turn) const {
   if (!documents_.valid()) return 0;
-  const double mean = shape_.mean_document;
+  const auto expected = [&](std::int64_t count, std::int64_t ahead = 0) {
+    const double mean = shape_.mean_document;
+    return spec_.is_causal() ? expected_scores(mean, count, ahead)
+                             : expected_whole_scores(mean, count, ahead);
+  };
   const std::int64_t own = sharers() * shape_.seq, ranks = parts();
   double all = 0;
   if (!shape_.passes_keys) {
-    all = expected_scores(mean, ranks * own);  // of all ranks together
+    all = expected(ranks * own);  // of all ranks together
   } else {
     const std::int64_t piece = own / 2;
     const auto pieces = [&](std::int64_t rank) { return std::array{rank, 2 * ranks - 1 - rank}; };
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       for (const std::int64_t query : pieces(rank)) {
         for (const std::int64_t key : pieces((rank + ranks - turn) % ranks)) {
-          all += expected_scores(mean, piece, (query - key) * piece);
+          all += expected(piece, (query - key) * piece);
         }
       }
     }

@@ -209,6 +209,24 @@ LayerTensors::Tensors LayerTensors::at(std::string_view name) const {
   return found == tensors_.end() ? Tensors{} : found->second;
 }
 
+LayerTensors::First LayerTensors::first(FunctionBuilder& f, std::string_view name,
+                                        std::int64_t elements) const {
+  First first;
+  for (const LayerUnit& used : units_) {
+    const UnitLayout& unit = model_.units[used.unit];
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      if (!unit.parameters[i].name.ends_with(name)) continue;
+      const std::int64_t begin = unit.offsets[i];
+      const std::int64_t rest = unit.parameters[i].elements() - elements;
+      first.w = f.inside("w" + used.suffix, begin, elements, unit.elements, f.dtype());
+      if (unit.frozen) continue;
+      first.g = f.inside("gw" + used.suffix, begin, elements, unit.padded());
+      f.set_padding("gw" + used.suffix, begin + elements, rest);
+    }
+  }
+  return first;
+}
+
 LinearTensors LayerTensors::linear(const std::string& weight, const std::string& bias,
                                    const std::string& suffix) const {
   const std::string down = weight + std::string(kAdapterDown);

@@ -107,6 +107,12 @@ class LayerTensors {
                const std::vector<LayerUnit>& units);
   TensorId w(std::string_view name) const { return at(name).w; }  // invalid if there is none
   TensorId g(std::string_view name) const { return at(name).g; }  // if it is not trained, too
+  /// The first `elements` of a parameter that no rank divides, and of its gradient. The backward
+  /// pass zeroes the rest of the gradient, which nothing else may write.
+  struct First {
+    TensorId w, g;
+  };
+  First first(FunctionBuilder& f, std::string_view name, std::int64_t elements) const;
   /// Those of a linear layer; with a suffix, those of its last sections.
   LinearTensors linear(const std::string& weight, const std::string& bias,
                        const std::string& suffix = {}) const;

@@ -32,6 +32,7 @@ struct LayerShape {
   double attention_dropout = 0;   // of attention's probabilities
   bool resets_positions = false;  // positions count from where a document begins
   double loss_scale = 1;          // 1 / tokens of the global batch, so that gradients can be summed
+  double target_share = 1;        // of the tokens, those that have a target
   bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale
   std::int64_t shard_count = 1;   // units are padded to a multiple of this many elements
   std::int64_t shard_multiple = 1;  // UnitLayout::shard_multiple

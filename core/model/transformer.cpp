@@ -1,5 +1,6 @@
-// Builds decoder transformers like GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023), and
-// vision transformers (Dosovitskiy et al. 2020), from their layers.
+// Builds decoder transformers like GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023),
+// encoders like BERT (Devlin et al. 2018), and vision transformers (Dosovitskiy et al. 2020), from
+// their layers.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -135,7 +136,10 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   } else {
     auto embed = LayerDeclaration::of_end(model, spec, shape, "embed");
     if (!spec.tied_embeddings) declare_table(embed, spec, "wte");
-    if (!over_stages) declare_positions(embed, spec);
+    if (!over_stages) {
+      declare_embedding_end(embed, spec);
+      declare_positions(embed, spec);
+    }
     std::vector<LayerUnit> units = embed.units();
     units.insert(units.end(), tied.begin(), tied.end());
     model.kinds.push_back(embedding_kind(spec, shape, model, units));
@@ -188,12 +192,12 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   }
   auto norm = LayerDeclaration::of_end(model, spec, shape, "head");
   if (over_stages) {
-    declare_norm(norm, spec, "norm", spec.hidden);
+    declare_head_begin(norm, spec);
     model.kinds.push_back(norm_kind(spec, shape, model, norm.units()));
     add_layer("norm", static_cast<int>(model.kinds.size()) - 1, norm.units());
   }
   auto head = LayerDeclaration::of_end(model, spec, shape, "head");
-  if (!over_stages) declare_norm(head, spec, "norm", spec.hidden);
+  if (!over_stages) declare_head_begin(head, spec);
   if (!spec.tied_embeddings) declare_table(head, spec, "lm_head");
   std::vector<LayerUnit> units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());

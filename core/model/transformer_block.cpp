@@ -1,5 +1,7 @@
-// The block of a transformer: attention and the feed-forward network, each with a norm before it
-// and a residual around it.
+// The block of a transformer: attention and the feed-forward network, each with a residual around
+// it, and with a norm before it or behind the residual.
+#include <functional>
+
 #include "core/model/feed_forward.hpp"
 #include "core/model/self_attention.hpp"
 #include "core/model/tensor_parallel.hpp"
@@ -34,14 +36,14 @@ Norm::Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t 
   }
 }
 
-void Norm::backward(TensorId dy, TensorId residual, TensorId dx) {
+void Norm::backward(TensorId dy, TensorId residual, TensorId dx, Part part) {
   if (layer_norm_) {
-    f_.emit(Part::InputGrad, KernelKind::LayerNormBackwardInput,
+    f_.emit(part, KernelKind::LayerNormBackwardInput,
             {dims_, {}, {dy, x_, w_, stats_, residual}, {dx}});
     f_.emit(Part::WeightGrad, KernelKind::LayerNormBackwardWeight,
             {dims_, {}, {dy, x_, stats_}, {gw_, gb_}});
   } else {
-    f_.emit(Part::InputGrad, KernelKind::RmsNormBackwardInput,
+    f_.emit(part, KernelKind::RmsNormBackwardInput,
             {dims_, {}, {dy, x_, w_, stats_, residual}, {dx}});
     f_.emit(Part::WeightGrad, KernelKind::RmsNormBackwardWeight,
             {dims_, {}, {dy, x_, stats_}, {gw_}});
@@ -56,6 +58,64 @@ void declare_block(LayerDeclaration& layer, const ModelSpec& spec, bool experts)
   experts ? declare_experts(layer, spec) : declare_dense(layer, spec, dense_of_block(spec));
 }
 
+namespace {
+
+/// What both kinds of block are made of.
+struct BlockParts {
+  FunctionBuilder& f;
+  SelfAttention& attention;
+  FeedForward& network;
+  std::int64_t rows, cols;
+  TensorId x, y, dy, dx;
+  std::function<Norm(const char* number, TensorId from, TensorId to)> norm;
+  TensorId tensor(const char* name = "") const { return f.tensor(rows * cols, name); }
+};
+
+/// x1 = x + attention(norm(x)), y = x1 + network(norm(x1))
+void emit_with_norms_before(const BlockParts& b) {
+  const TensorId h1 = b.tensor("h1");
+  Norm norm1 = b.norm("1", b.x, h1);
+  const TensorId x1 = b.tensor();
+  b.attention.forward(h1, b.x, x1);
+  const TensorId h2 = b.tensor("h2");
+  Norm norm2 = b.norm("2", x1, h2);
+  b.network.forward(h2, x1, b.y);
+
+  const TensorId dh2 = b.tensor("dh2");
+  b.network.backward(b.dy, dh2);
+  const TensorId dx1 = b.tensor("dx1");
+  norm2.backward(dh2, b.dy, dx1);
+  const TensorId dh1 = b.tensor("dh1");
+  b.attention.backward(dx1, dh1);
+  norm1.backward(dh1, dx1, b.dx);
+}
+
+/// x1 = norm(x + attention(x)), y = norm(x1 + network(x1))
+void emit_with_norms_behind(const BlockParts& b) {
+  const TensorId sum1 = b.tensor(), h1 = b.tensor("h1");
+  b.attention.forward(b.x, b.x, sum1);
+  Norm norm1 = b.norm("1", sum1, h1);
+  const TensorId sum2 = b.tensor();
+  b.network.forward(h1, h1, sum2);
+  Norm norm2 = b.norm("2", sum2, b.y);
+
+  // The gradient of a sum reaches what is added by the residual and through the branch.
+  const auto add = [&](TensorId d_sum, TensorId d_branch, TensorId to) {
+    b.f.emit(Part::InputGrad, KernelKind::Add, {{b.rows, b.cols}, {}, {d_branch, d_sum}, {to}});
+  };
+  const TensorId dsum2 = b.tensor("dsum2"), dh2 = b.tensor("dh2");
+  norm2.backward(b.dy, {}, dsum2);
+  b.network.backward(dsum2, dh2);
+  const TensorId dx1 = b.tensor(), dsum1 = b.tensor("dsum1");
+  add(dsum2, dh2, dx1);
+  norm1.backward(dx1, {}, dsum1);
+  const TensorId dh1 = b.tensor("dh1");
+  b.attention.backward(dsum1, dh1);
+  add(dsum1, dh1, b.dx);
+}
+
+}  // namespace
+
 LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                      const std::string& kind, const std::string& name,
                      const std::vector<LayerUnit>& units, bool experts,
@@ -64,7 +124,6 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   TensorParallel tp(f, shape, 1, spec.lora.scale());
   tp.multiply_narrow();
   const LayerTensors p(f, model, name, units);
-  const bool gpt2 = spec.is_gpt2_kind();
   const std::int64_t own = tp.own_rows();
   const std::int64_t c = spec.hidden;
   Dropout drop_attention(f, shape.residual_dropout, DropoutPlace::Attention, own, c);
@@ -73,27 +132,14 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   const auto network =
       experts ? mixture_of_experts(f, tp, spec, shape, p, drop_network)
               : dense_network(f, tp, spec, shape, p, dense_of_block(spec), &drop_network);
-
-  const TensorId x = f.formal("x", own * c);
-  const TensorId y = f.formal("y", own * c);
-
-  const TensorId h1 = f.tensor(own * c, "h1");
-  Norm norm1(f, spec, shape.dtype, own, c, p, gpt2 ? "ln1" : "norm1", x, h1);
-  const TensorId x1 = f.tensor(own * c);
-  attention->forward(h1, x, x1);
-  const TensorId h2 = f.tensor(own * c, "h2");
-  Norm norm2(f, spec, shape.dtype, own, c, p, gpt2 ? "ln2" : "norm2", x1, h2);
-  network->forward(h2, x1, y);
-
-  const TensorId dy = f.formal("dy", own * c);
-  const TensorId dx = f.formal("dx", own * c);
-  const TensorId dh2 = f.tensor(own * c, "dh2");
-  network->backward(dy, dh2);
-  const TensorId dx1 = f.tensor(own * c, "dx1");
-  norm2.backward(dh2, dy, dx1);
-  const TensorId dh1 = f.tensor(own * c, "dh1");
-  attention->backward(dx1, dh1);
-  norm1.backward(dh1, dx1, dx);
+  const auto end = [&](const char* formal) { return f.formal(formal, own * c); };
+  const TensorId x = end("x"), y = end("y"), dy = end("dy"), dx = end("dx");
+  const std::string norm = spec.is_gpt2_kind() ? "ln" : "norm";
+  const BlockParts parts{
+      f, *attention, *network, own, c, x, y, dy, dx, [&](const char* number, auto from, auto to) {
+        return Norm(f, spec, shape.dtype, own, c, p, norm + number, from, to);
+      }};
+  spec.post_norm ? emit_with_norms_behind(parts) : emit_with_norms_before(parts);
   p.pad(f);
   if (spec.freezes()) f.drop_unneeded();
   f.recompute(recompute, shape.recomputes_all);

@@ -27,12 +27,88 @@ void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
   layer.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
 }
 
+void declare_embedding_end(LayerDeclaration& layer, const ModelSpec& spec) {
+  if (spec.token_types > 0) {
+    layer.add("wtt", {spec.token_types, spec.hidden}, InitKind::Normal, 0.02);
+  }
+  if (spec.embedding_norm) declare_norm(layer, spec, "norm", spec.hidden);
+}
+
+void declare_head_begin(LayerDeclaration& layer, const ModelSpec& spec) {
+  if (spec.head_transform) {
+    layer.add("transform.weight", {spec.hidden, spec.hidden}, InitKind::Normal, 0.02);
+    layer.add("transform.bias", {spec.hidden}, InitKind::Zeros);
+    layer.add("bias", {spec.vocab}, InitKind::Zeros, 0, {0, {spec.vocab}});
+  }
+  if (spec.norms_head()) declare_norm(layer, spec, "norm", spec.hidden);
+}
+
 namespace {
 
 /// The formal that the host fills with the rows of learned positions.
 const char* position_ids(const LayerShape& shape) {
   return shape.resets_positions ? "document_positions" : "positions";
 }
+
+/// What follows the sum of a token's rows: that of the first segment, a norm, and dropout.
+class EmbeddingEnd {
+ public:
+  EmbeddingEnd(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
+               const LayerTensors& p)
+      : f_(f),
+        spec_(spec),
+        shape_(shape),
+        p_(p),
+        rows_(shape.own_rows()),
+        dropout_(f, shape.embedding_dropout, DropoutPlace::Embedding, rows_, spec.hidden) {
+    if (spec.token_types > 0) type_ = p.first(f, "wtt", spec.hidden);  // no token is of another
+  }
+
+  /// The sum, which becomes `y`: `y` itself if nothing follows.
+  TensorId sum(TensorId y) {
+    const bool last = !dropout_.active() && !spec_.embedding_norm && spec_.token_types == 0;
+    return last ? y : f_.tensor(rows_ * spec_.hidden, "embedded");
+  }
+  void forward(TensorId sum, TensorId y) {
+    TensorId x = sum;
+    const auto next = [&](bool last) { return last ? y : f_.tensor(rows_ * spec_.hidden); };
+    if (spec_.token_types > 0) {
+      const TensorId typed = next(!dropout_.active() && !spec_.embedding_norm);
+      f_.emit(Part::Forward, KernelKind::Add,
+              {{rows_, spec_.hidden}, {}, {x, {}, type_.w}, {typed}});
+      x = typed;
+    }
+    if (spec_.embedding_norm) {
+      const TensorId normed = next(!dropout_.active());
+      norm_.emplace(f_, spec_, shape_.dtype, rows_, spec_.hidden, p_, "norm", x, normed);
+      x = normed;
+    }
+    if (dropout_.active()) dropout_.forward(x, {}, {}, y);
+  }
+  /// The gradient of the sum, given that of `y`. All of an embedding's backward pass is W.
+  TensorId backward(TensorId dy) {
+    TensorId d = dropout_.backward(Part::WeightGrad, dy, "dembedded");
+    if (norm_) {
+      const TensorId d_normed = d;
+      d = f_.tensor(rows_ * spec_.hidden, "dnorm");
+      norm_->backward(d_normed, {}, d, Part::WeightGrad);
+    }
+    if (spec_.token_types > 0) {
+      f_.emit(Part::WeightGrad, KernelKind::ColumnSum, {{rows_, spec_.hidden}, {}, {d}, {type_.g}});
+    }
+    return d;
+  }
+
+ private:
+  FunctionBuilder& f_;
+  const ModelSpec& spec_;
+  const LayerShape& shape_;
+  const LayerTensors& p_;
+  std::int64_t rows_;
+  Dropout dropout_;
+  LayerTensors::First type_;
+  std::optional<Norm> norm_;
+};
 
 }  // namespace
 
@@ -46,11 +122,10 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   const std::int64_t vocab = ceil_div(spec.vocab, shape.vocabulary_parts());
   const LayerTensors p(f, model, "embed", units);
   const TensorId tokens = f.formal("tokens", n, DType::I32);
-  Dropout dropout(f, shape.embedding_dropout, DropoutPlace::Embedding, own, c);
+  EmbeddingEnd end(f, spec, shape, p);
   const TensorId result = f.formal("y", own * c);
   const TensorId d_result = f.formal("dy", own * c);
-  const TensorId y = dropout.active() ? f.tensor(own * c, "embedded") : result;
-  const TensorId dy = dropout.backward(Part::WeightGrad, d_result, "dembedded");
+  const TensorId y = end.sum(result);
   const TensorId positions = p.w("wpe");
   const bool learns_positions = p.g("wpe").valid();
   if (tp.active() || shape.context_parallel > 1 || shape.resets_positions) {
@@ -61,6 +136,14 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
     f.emit(Part::Forward, KernelKind::EmbeddingForward,
            {{n, c, n, vocab}, {}, {tokens, p.w("wte"), {}}, {partial}});
     tp.sum(Part::Forward, partial, sum);
+    TensorId ids;
+    if (positions.valid()) {
+      ids = f.formal(position_ids(shape), own, DType::I32);
+      f.emit(Part::Forward, KernelKind::EmbeddingForward,
+             {{own, c, own, spec.max_seq_len}, {}, {ids, positions, sum}, {y}});
+    }
+    end.forward(y, result);
+    const TensorId dy = end.backward(d_result);
     if (shape.vocabulary_stages > 1) {  // the first stage has it
       f.communicate(Part::WeightGrad, OpKind::Broadcast, "pp", dy, dy);
     }
@@ -68,20 +151,17 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
     f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
            {{n, c, n, vocab}, {}, {tokens, all}, {p.g("wte"), {}}});
     if (positions.valid()) {
-      const TensorId ids = f.formal(position_ids(shape), own, DType::I32);
-      f.emit(Part::Forward, KernelKind::EmbeddingForward,
-             {{own, c, own, spec.max_seq_len}, {}, {ids, positions, sum}, {y}});
       f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
              {{own, c, own, spec.max_seq_len}, {}, {ids, dy}, {p.g("wpe"), {}}});
     }
-    if (dropout.active()) dropout.forward(y, {}, {}, result);
     p.pad(f);
     if (spec.freezes()) f.drop_unneeded();
     return {std::move(f), false, true};
   }
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
          {{n, c, shape.seq, vocab}, {}, {tokens, p.w("wte"), positions}, {y}});
-  if (dropout.active()) dropout.forward(y, {}, {}, result);
+  end.forward(y, result);
+  const TensorId dy = end.backward(d_result);
   f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
   if (learns_positions) {
@@ -144,7 +224,9 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   const LayerTensors p(f, model, "head", units);
   p.pad(f);
   const std::string output = spec.tied_embeddings ? "embed.wte" : "lm_head";
-  ColumnLinear linear(f, tp, "logits", c, vocab, {p.w(output), {}, p.g(output), {}});
+  ColumnLinear linear(f, tp, "logits", c, vocab,
+                      {p.w(output), p.w("bias"), p.g(output), p.g("bias")});
+  const LinearTensors transform = p.linear("transform.weight", "transform.bias");
   const TensorId x = f.formal("x", own * c);
   if (shape.ends_with_logits) {
     const TensorId h = f.tensor(own * c);
@@ -154,14 +236,21 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   }
   const TensorId targets = f.formal("targets", n, DType::I32);
   const TensorId loss = f.formal("loss", 1, sum_type(shape.dtype));
+  const double loss_scale = shape.loss_scale / shape.target_share;  // 1 / targets of the batch
   const bool over_stages = shape.vocabulary_stages > 1;
   std::optional<Norm> norm;
-  TensorId h = x;
-  if (over_stages) {
-    f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
-  } else {
-    h = f.tensor(own * c, "h");
-    norm.emplace(f, spec, shape.dtype, own, spec.hidden, p, "norm", x, h);
+  TensorId h = x, pre;
+  if (over_stages) f.communicate(Part::Forward, OpKind::Broadcast, "pp", x, x);
+  if (spec.head_transform) {
+    pre = f.tensor(own * c);
+    f.linear_forward(own, c, c, x, transform.w, transform.b, {}, pre);
+    h = f.tensor(own * c);
+    f.emit(Part::Forward, KernelKind::GeluForward, {{own * c}, {}, {pre}, {h}});
+  }
+  if (spec.norms_head() && !over_stages) {
+    const TensorId normed = f.tensor(own * c, "h");
+    norm.emplace(f, spec, shape.dtype, own, spec.hidden, p, "norm", h, normed);
+    h = normed;
   }
   const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
   linear.forward(h, logits);
@@ -178,20 +267,26 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats, all);
     f.emit(over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
            {{n, vocab, parts},
-            {shape.loss_scale},
+            {loss_scale},
             with_loss_scale(f, shape, {logits, targets, all, columns}),
             {logits, loss}});
   } else {
-    f.emit(Part::Forward, KernelKind::CrossEntropy,
-           {{n, vocab},
-            {shape.loss_scale},
-            with_loss_scale(f, shape, {logits, targets}),
-            {logits, loss}});
+    f.emit(
+        Part::Forward, KernelKind::CrossEntropy,
+        {{n, vocab}, {loss_scale}, with_loss_scale(f, shape, {logits, targets}), {logits, loss}});
   }
   const TensorId dx = f.formal("dx", own * c);
-  const TensorId dh = norm ? f.tensor(own * c, "dh") : dx;
+  TensorId dh = norm || spec.head_transform ? f.tensor(own * c, "dh") : dx;
   linear.backward(logits, dh);
-  if (norm) norm->backward(dh, {}, dx);
+  if (norm) {
+    const TensorId d_normed = dh;
+    dh = spec.head_transform ? f.tensor(own * c) : dx;
+    norm->backward(d_normed, {}, dh);
+  }
+  if (spec.head_transform) {
+    f.emit(Part::InputGrad, KernelKind::GeluBackward, {{own * c}, {}, {dh, pre}, {dh}});
+    f.linear_backward(own, c, c, dh, x, transform.w, dx, transform.gw, transform.gb);
+  }
   if (spec.freezes()) f.drop_unneeded();
   return {std::move(f), true, false};
 }

@@ -22,6 +22,11 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
 void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::string& name);
 /// The table of positions, if the model has one.
 void declare_positions(LayerDeclaration& layer, const ModelSpec& spec);
+/// What follows the sum of a token's rows, if the model has it: that of its segment, and a norm.
+void declare_embedding_end(LayerDeclaration& layer, const ModelSpec& spec);
+/// What stands before the output layer, if the model has it: BERT's linear layer, or a norm; and
+/// the bias of the logits.
+void declare_head_begin(LayerDeclaration& layer, const ModelSpec& spec);
 LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                          const std::vector<LayerUnit>& units);
 
@@ -52,8 +57,8 @@ class Norm {
  public:
   Norm(FunctionBuilder& f, const ModelSpec& spec, DType dtype, std::int64_t rows,
        std::int64_t width, const LayerTensors& p, const std::string& name, TensorId x, TensorId y);
-  /// dx = residual, if there is one, + gradient through the norm.
-  void backward(TensorId dy, TensorId residual, TensorId dx);
+  /// dx = residual, if there is one, + gradient through the norm, which is computed in `part`.
+  void backward(TensorId dy, TensorId residual, TensorId dx, Part part = Part::InputGrad);
 
  private:
   FunctionBuilder& f_;

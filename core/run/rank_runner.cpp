@@ -304,16 +304,22 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
   const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
   const std::int32_t end = static_cast<std::int32_t>(samples.document_end);
   const HostData data = op.host();
-  const auto& taken = data == HostData::Documents ? queries_ : order_;
-  std::vector<std::int32_t> starts(end >= 0 ? inputs.size() : 0);
-  for (std::size_t at = 0; at < ids.size(); at += taken.size(), ++first) {
+  const bool spans = data == HostData::DocumentSpans;
+  const bool begins = spans || data == HostData::Documents;
+  const auto& taken = begins ? queries_ : order_;
+  std::vector<std::int32_t> starts(end >= 0 ? inputs.size() : 0), ends(spans ? inputs.size() : 0);
+  const std::size_t rows = spans ? ids.size() / 2 : ids.size();
+  for (std::size_t at = 0; at < rows; at += taken.size(), ++first) {
     (*batches_)(first, inputs, targets);
     if (end >= 0) document_starts(inputs, end, starts);
+    if (spans) document_ends(inputs, end, ends);
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const std::int32_t token = taken[i];
+      const bool ends_document = samples.ignores_ends && inputs[token] == end;
       const bool ignored =
-          data == HostData::Targets && samples.ignores_ends && inputs[token] == end;
-      ids[at + i] = data == HostData::Documents           ? starts[token]
+          data == HostData::Targets && (ends_document || targets[token] == kIgnoredTarget);
+      if (spans) ids[rows + at + i] = ends[token];
+      ids[at + i] = begins                                ? starts[token]
                     : data == HostData::DocumentPositions ? token - starts[token]
                     : ignored                             ? kIgnoredTarget
                                                           : wanted[token] - shift_;

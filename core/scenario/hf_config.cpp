@@ -423,9 +423,54 @@ void read_gpt2(Members& in, ModelSpec& m) {
   in.dropout("resid_pdrop", 0.1, "residual_dropout");
 }
 
+/// BERT, with the head for masked tokens. Its weights were trained with GELU's approximation by
+/// tanh (modeling.py of google-research/bert), which transformers calls "gelu_new".
+void read_bert(Members& in, ModelSpec& m, bool roberta) {
+  m.architecture = Architecture::Gpt2;
+  m.layers = in.integer("num_hidden_layers", 12);
+  m.hidden = in.integer("hidden_size", 768);
+  m.heads = m.kv_heads = in.integer("num_attention_heads", 12);
+  m.head_dim = usual_head_dim(m);
+  m.ffn_hidden = in.integer("intermediate_size", 3072);
+  m.vocab = in.integer("vocab_size", roberta ? 50265 : 30522);
+  m.max_seq_len = in.integer("max_position_embeddings", 512);
+  m.token_types = in.integer("type_vocab_size", 2);
+  m.norm_eps = in.number("layer_norm_eps", 1e-12);
+  m.tied_embeddings = in.boolean("tie_word_embeddings", true);
+  m.causal = in.boolean("is_decoder", false);
+  if (m.causal || in.boolean("add_cross_attention", false)) {
+    in.refuse("is_decoder and add_cross_attention are not supported: only the encoder is built");
+  }
+  m.post_norm = m.embedding_norm = m.head_transform = true;
+  // The ids of [MASK] in the vocabularies that were published; of others, model.mask_token says it.
+  if (m.vocab == 30522 || m.vocab == 28996) m.mask_token = 103;
+  if (m.vocab == 50265) m.mask_token = 50264;
+  m.mask_token = in.integer("mask_token_id", m.mask_token);
+  const std::string act = in.text("hidden_act", "gelu");
+  if (act == "gelu") {
+    in.warn(
+        "hidden_act 'gelu' is computed by its approximation with tanh ('gelu_new'), with which "
+        "BERT was trained and which differs by less than 5e-4");
+  } else if (act != "gelu_new" && act != "gelu_pytorch_tanh") {
+    in.lacks("hidden_act '" + act + "'");
+  }
+  if (const std::string type = in.text("position_embedding_type", "absolute"); type != "absolute") {
+    in.refuse("position_embedding_type '" + type + "' is not supported: a table is built");
+  }
+  if (roberta) in.lacks("positions that begin behind the row of pad_token_id");
+  in.dropout("attention_probs_dropout_prob", 0.1, "attention_dropout");
+  in.dropout("hidden_dropout_prob", 0.1, "residual_dropout");
+  in.number("classifier_dropout", 0);
+  for (const char* key : {"directionality", "pooler_fc_size", "pooler_num_attention_heads",
+                          "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"}) {
+    in.ignore(key);  // of what predicts the next sentence, which is left out
+  }
+}
+
 constexpr auto kTypes = std::to_array<std::string_view>(
     {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt2",
-     "gpt_neox", "gemma", "gemma2", "gemma3_text", "deepseek_v2", "deepseek_v3"});
+     "gpt_neox", "bert", "roberta", "gemma", "gemma2", "gemma3_text", "deepseek_v2",
+     "deepseek_v3"});
 
 /// Model types that people have, and what they would need.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kLacking = {{
@@ -462,6 +507,8 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     read_gpt2(in, read.model);
   } else if (type == "gpt_neox") {
     read_gpt_neox(in, read.model);
+  } else if (type == "bert" || type == "roberta") {
+    read_bert(in, read.model, type == "roberta");
   } else if (type.starts_with("gemma")) {
     read_gemma(in, read.model, type);
   } else if (type.starts_with("deepseek")) {

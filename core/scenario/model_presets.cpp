@@ -25,6 +25,26 @@ ModelSpec gpt2(const char* name, std::int64_t layers, std::int64_t hidden, std::
   return m;
 }
 
+/// An encoder (Devlin et al. 2018): a GPT-2 that sees all of a text, whose norms follow the sums.
+ModelSpec bert(const char* name, std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+               std::int64_t max_seq_len, std::int64_t vocab, std::int64_t mask_token) {
+  ModelSpec m = gpt2(name, layers, hidden, heads, max_seq_len, vocab);
+  m.causal = false;
+  m.mask_token = mask_token;
+  m.post_norm = m.embedding_norm = m.head_transform = true;
+  m.token_types = 2;
+  m.norm_eps = 1e-12;
+  return m;
+}
+
+/// The same without segments (Liu et al. 2019), whose table has one row; and another vocabulary.
+ModelSpec roberta(const char* name, std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  ModelSpec m = bert(name, layers, hidden, heads, 512, 50265, 50264);
+  m.token_types = 1;
+  m.norm_eps = 1e-5;
+  return m;
+}
+
 struct LlamaShape {
   std::int64_t layers, hidden, heads, kv_heads, ffn_hidden, vocab, max_seq_len;
   double rope_theta = 10000.0;
@@ -148,6 +168,9 @@ ModelSpec synthetic() {
 /// - GPT-2: hparams of openai/gpt-2;
 /// - GPT-3 (175B, and 6.7B as gpt-7b): Brown et al. 2020, table 2.1;
 /// - gpt-1.3b, with 16 heads: the 1.3B example of Megatron-LM;
+/// - BERT: bert_config.json of google-research/bert, uncased, with the head for masked tokens and
+///   without that for the next sentence. RoBERTa: config.json of the released weights, without the
+///   two rows of positions that no token has;
 /// - Llama and Mixtral (mistralai/Mixtral-8x7B-v0.1; Jiang et al. 2024): config.json of the
 ///   released weights;
 /// - DeepSeek: config.json of deepseek-ai's DeepSeek-V2-Lite, DeepSeek-V2 and DeepSeek-V3, without
@@ -167,6 +190,11 @@ const std::vector<ModelSpec>& model_presets() {
       gpt2("gpt-1.3b", 24, 2048, 16, 2048),
       gpt2("gpt-7b", 32, 4096, 32, 2048),
       gpt2("gpt3-175b", 96, 12288, 96, 2048),
+      bert("bert-tiny", 4, 64, 4, 128, 256, 1),
+      bert("bert-base", 12, 768, 12, 512, 30522, 103),
+      bert("bert-large", 24, 1024, 16, 512, 30522, 103),
+      roberta("roberta-base", 12, 768, 12),
+      roberta("roberta-large", 24, 1024, 16),
       llama("llama-tiny", {4, 64, 4, 2, 192, 256, 128}),
       llama("llama2-7b", {32, 4096, 32, 32, 11008, 32000, 4096}),
       llama("llama2-13b", {40, 5120, 40, 40, 13824, 32000, 4096}),

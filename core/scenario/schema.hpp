@@ -31,6 +31,12 @@ void describe(V& v, ModelSpec& m) {
   v.field("rope_high_freq_factor", m.rope_scaling.high_freq_factor);
   v.field("qkv_bias", m.qkv_bias);
   v.field("qk_norm", m.qk_norm);
+  v.field("causal", m.causal);
+  v.field("mask_token", m.mask_token);
+  v.field("post_norm", m.post_norm);
+  v.field("embedding_norm", m.embedding_norm);
+  v.field("token_types", m.token_types);
+  v.field("head_transform", m.head_transform);
   v.field("kv_lora_rank", m.latent.kv_lora_rank);
   v.field("q_lora_rank", m.latent.q_lora_rank);
   v.field("qk_nope_head_dim", m.latent.qk_nope_head_dim);
@@ -99,6 +105,7 @@ void describe(V& v, TrainingSpec& t) {
   v.field("eod_mask_loss", t.eod_mask_loss);
   v.field("eod_token", t.eod_token);
   v.field("mean_document_length", t.mean_document_length);
+  v.field("mask_prob", t.mask_prob);
   v.field("residual_dropout", t.residual_dropout);
   v.field("embedding_dropout", t.embedding_dropout);
   v.field("attention_dropout", t.attention_dropout);

@@ -87,6 +87,21 @@ struct ModelSpec {
   /// Latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 2.1): keys and
   /// values are made of one narrow row of a token.
   LatentSpec latent;
+  /// Whether a token sees no later one. A model that sees all of a text is an encoder (BERT, Devlin
+  /// et al. 2018), which learns to predict tokens that are masked (TrainingSpec::mask_prob). Of
+  /// text; patches of images always see each other.
+  bool causal = true;
+  std::int64_t mask_token = -1;  // of an encoder: what stands in place of a masked token
+  /// A norm follows every sum with the residual (Vaswani et al. 2017); otherwise one precedes every
+  /// branch of a block, and one the output layer.
+  bool post_norm = false;
+  bool embedding_norm = false;  // a norm follows the embeddings' sum
+  /// Rows of the table of segments (BERT's token types); 0: there is none. Every token is of the
+  /// first segment, whose row is added to it.
+  std::int64_t token_types = 0;
+  /// Before the output layer come a linear layer, GELU and a norm, and its logits have a bias
+  /// (BERT's head for masked tokens).
+  bool head_transform = false;
   /// In Hugging Face's layout queries, keys and values are one tensor, and so are gate and up
   /// projection (Phi-3).
   bool fused_names = false;
@@ -151,8 +166,18 @@ struct ModelSpec {
   bool is_gpt2_kind() const {
     return architecture == Architecture::Gpt2 || architecture == Architecture::Vit;
   }
-  /// Whether a token sees no later one.
-  bool is_causal() const { return !is_vision(); }
+  /// Whether a token, or patch, sees no later one.
+  bool is_causal() const { return causal && !is_vision(); }
+  /// Whether it has nothing that encoders have and the decoders of GPT-2's and Llama's kind have
+  /// not.
+  bool is_decoder() const {
+    return causal && !post_norm && !embedding_norm && token_types == 0 && !head_transform;
+  }
+  /// Whether it is trained to predict masked tokens of a text.
+  bool is_encoder() const { return !causal && !is_vision(); }
+  /// Whether a norm stands before the output layer: where the blocks do not end with one, and
+  /// behind a transform.
+  bool norms_head() const { return head_transform || !post_norm; }
   bool has_experts(std::int64_t block) const {
     return experts > 0 && block >= dense_layers && (block + 1) % expert_period == 0;
   }

@@ -1,5 +1,7 @@
 #include "core/spec/scenario.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 namespace lockstep {
@@ -58,6 +60,11 @@ std::string Scenario::nvme_path() const {
 
 std::int64_t Scenario::tokens_per_step() const {
   return std::int64_t{global_batch_size()} * training.seq_len;
+}
+std::int64_t Scenario::masked_tokens() const {
+  if (!model.is_encoder()) return 0;
+  const std::int64_t chosen = std::llround(training.mask_prob * training.seq_len);
+  return std::clamp<std::int64_t>(chosen, 1, std::max(1, training.seq_len));
 }
 int Scenario::kv_replicas() const {
   const int ranks = strategy.tensor_parallel_degree;

@@ -78,6 +78,8 @@ struct Scenario {
   int microbatch_size() const;           // in sequences
   int global_batch_size() const;         // in sequences, also if the file does not give it
   std::int64_t tokens_per_step() const;  // targets of a step: tokens, or images
+  /// Tokens of every sequence that are chosen to be predicted, if the model is an encoder; else 0.
+  std::int64_t masked_tokens() const;
   /// How many tensor-parallel ranks hold the same key and value heads, of which there are fewer
   /// than ranks.
   int kv_replicas() const;

@@ -91,6 +91,9 @@ struct TrainingSpec {
   bool eod_mask_loss = false;         // the token behind the end of a document is not learned
   int eod_token = -1;                 // -1: not given
   double mean_document_length = 0;    // tokens, with the end; attention is charged after it
+  /// Of a model that is not causal: the share of a sequence's tokens that are chosen, and whose
+  /// prediction is learned, rounded to a whole number of one or more (Scenario::masked_tokens).
+  double mask_prob = 0.15;
   /// Dropout (Srivastava et al. 2014) in training, the shares of elements that are dropped: of what
   /// attention and the feed-forward network add to the residual, of the embeddings' sum, and of
   /// attention's probabilities.

@@ -130,16 +130,28 @@ class HfReader final : public StateReader {
     return {};
   }
 
+  /// The name of TensorFlow's norms, which BERT's first files have: gamma and beta.
+  static std::string old_name(std::string name) {
+    for (const auto& [now, then] : {std::pair{".LayerNorm.weight", ".LayerNorm.gamma"},
+                                    std::pair{".LayerNorm.bias", ".LayerNorm.beta"}}) {
+      if (name.ends_with(now)) {
+        return name.substr(0, name.size() - std::string_view(now).size()) + then;
+      }
+    }
+    return name;
+  }
+
   /// Checks a tensor, and gives it the name that it has in the files: that of the bare model has no
   /// prefix.
   Result<void> find(HfTensor& part) const {
     auto found = places_.find(part.name);
+    if (found == places_.end()) found = places_.find(old_name(part.name));
     if (found == places_.end()) {
       found = places_.find(part.name.substr(part.name.find('.') + 1));
       if (found == places_.end())
         return invalid(folder_ + ": tensor '" + part.name + "' is missing");
-      part.name = found->first;
     }
+    part.name = found->first;
     const TensorInfo& info = found->second.entry.info;
     if (info.shape != part.shape) {
       return invalid(folder_ + ": tensor '" + part.name + "' has shape " + shape_text(info.shape) +

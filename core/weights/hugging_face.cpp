@@ -62,6 +62,42 @@ std::vector<HfTensor> gpt2_tensors(const Parameter& parameter) {
   return stacked(parameter, {{head + layer + found->second.name, 0}}, found->second.transposed);
 }
 
+std::vector<HfTensor> bert_tensors(const ModelSpec& spec, const Parameter& parameter) {
+  static const std::map<std::string, const char*> names = {
+      {"embed.wte", "bert.embeddings.word_embeddings.weight"},
+      {"embed.wpe", "bert.embeddings.position_embeddings.weight"},
+      {"embed.wtt", "bert.embeddings.token_type_embeddings.weight"},
+      {"embed.norm.weight", "bert.embeddings.LayerNorm.weight"},
+      {"embed.norm.bias", "bert.embeddings.LayerNorm.bias"},
+      {"head.transform.weight", "cls.predictions.transform.dense.weight"},
+      {"head.transform.bias", "cls.predictions.transform.dense.bias"},
+      {"head.norm.weight", "cls.predictions.transform.LayerNorm.weight"},
+      {"head.norm.bias", "cls.predictions.transform.LayerNorm.bias"},
+      {"head.bias", "cls.predictions.bias"},
+      {"attn.wo", "attention.output.dense.weight"},
+      {"attn.bo", "attention.output.dense.bias"},
+      {"ln1.weight", "attention.output.LayerNorm.weight"},
+      {"ln1.bias", "attention.output.LayerNorm.bias"},
+      {"mlp.wfc", "intermediate.dense.weight"},
+      {"mlp.bfc", "intermediate.dense.bias"},
+      {"mlp.wproj", "output.dense.weight"},
+      {"mlp.bproj", "output.dense.bias"},
+      {"ln2.weight", "output.LayerNorm.weight"},
+      {"ln2.bias", "output.LayerNorm.bias"},
+  };
+  const auto [block, rest] = place_of(parameter.name);
+  const std::string layer = block < 0 ? "" : "bert.encoder.layer." + std::to_string(block) + ".";
+  if (const auto found = names.find(rest); found != names.end()) {
+    return stacked(parameter, {{layer + found->second, 0}});
+  }
+  if (rest != "attn.wqkv" && rest != "attn.bqkv") return {};
+  const std::string kind = rest == "attn.wqkv" ? ".weight" : ".bias";
+  const std::int64_t rows = spec.heads * spec.head_dim;
+  return stacked(parameter, {{layer + "attention.self.query" + kind, rows},
+                             {layer + "attention.self.key" + kind, rows},
+                             {layer + "attention.self.value" + kind, rows}});
+}
+
 std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& parameter) {
   static const std::map<std::string, const char*> names = {
       {"embed.wte", "model.embed_tokens.weight"},
@@ -134,6 +170,12 @@ struct HfType {
 };
 HfType type_of(const ModelSpec& spec) {
   const bool experts = spec.experts > 0;
+  if (!spec.is_decoder()) {
+    const bool bert = spec.architecture == Architecture::Gpt2 && !spec.causal && spec.post_norm &&
+                      spec.embedding_norm && spec.token_types > 0 && spec.head_transform;
+    const bool plain = !experts && spec.tied_embeddings && spec.kv_heads == spec.heads;
+    return bert && plain ? HfType{"bert", "BertForMaskedLM"} : HfType{};
+  }
   if (spec.architecture == Architecture::Gpt2) {
     return experts ? HfType{} : HfType{"gpt2", "GPT2LMHeadModel"};
   }
@@ -156,8 +198,9 @@ bool has_layout(const ModelSpec& spec) { return type_of(spec).type != nullptr; }
 
 Result<std::vector<HfTensor>> hf_tensors(const ModelSpec& spec, const Parameter& parameter) {
   if (!has_layout(spec)) return no_layout(spec);
-  auto tensors = spec.architecture == Architecture::Gpt2 ? gpt2_tensors(parameter)
-                                                         : llama_tensors(spec, parameter);
+  auto tensors = spec.is_encoder()                         ? bert_tensors(spec, parameter)
+                 : spec.architecture == Architecture::Gpt2 ? gpt2_tensors(parameter)
+                                                           : llama_tensors(spec, parameter);
   if (tensors.empty()) return no_layout(spec);
   return tensors;
 }
@@ -165,6 +208,10 @@ Result<std::vector<HfTensor>> hf_tensors(const ModelSpec& spec, const Parameter&
 bool is_hf_leftover(const ModelSpec& spec, const std::string& name) {
   if (name == "lm_head.weight") return spec.tied_embeddings;
   if (name.ends_with("rotary_emb.inv_freq")) return true;
+  if (spec.is_encoder()) {  // the output layer is the table; the rest predicts the next sentence
+    return name.starts_with("cls.predictions.decoder.") || name.starts_with("bert.pooler.") ||
+           name.starts_with("cls.seq_relationship.") || name == "bert.embeddings.position_ids";
+  }
   return spec.architecture == Architecture::Gpt2 &&
          (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
 }
@@ -172,7 +219,23 @@ bool is_hf_leftover(const ModelSpec& spec, const std::string& name) {
 Result<std::string> print_hf_config(const ModelSpec& spec, const std::string& dtype) {
   if (!has_layout(spec)) return no_layout(spec);
   nlohmann::ordered_json config;
-  if (spec.architecture == Architecture::Gpt2) {
+  if (spec.is_encoder()) {
+    config = {{"architectures", {"BertForMaskedLM"}},
+              {"model_type", "bert"},
+              {"num_hidden_layers", spec.layers},
+              {"hidden_size", spec.hidden},
+              {"num_attention_heads", spec.heads},
+              {"intermediate_size", spec.ffn_hidden},
+              {"max_position_embeddings", spec.max_seq_len},
+              {"type_vocab_size", spec.token_types},
+              {"vocab_size", spec.vocab},
+              {"layer_norm_eps", spec.norm_eps},
+              {"hidden_act", "gelu_new"},
+              {"mask_token_id", spec.mask_token}};  // transformers keeps what it does not know
+    for (const char* key : {"attention_probs_dropout_prob", "hidden_dropout_prob"}) {
+      config[key] = 0.0;
+    }
+  } else if (spec.architecture == Architecture::Gpt2) {
     config = {{"architectures", {"GPT2LMHeadModel"}},
               {"model_type", "gpt2"},
               {"n_layer", spec.layers},

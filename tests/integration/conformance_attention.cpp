@@ -8,16 +8,27 @@ using K = KernelKind;
 
 namespace {
 
-/// The position at which the document begins that holds a token of the b-th sequence; documents are
-/// of `document` tokens on average, and all of them one if that is 0.
-double document_of(std::int64_t b, std::int64_t position, std::int64_t document) {
-  std::int64_t start = position;
-  const auto begins = [&](std::int64_t at) {
-    const auto mixed = static_cast<std::uint64_t>(at + 1000 * b) * 2654435761U >> 7;
-    return mixed % static_cast<std::uint64_t>(document) == 0;
-  };
-  while (start > 0 && (document == 0 || !begins(start))) --start;
-  return static_cast<double>(start);
+/// Where the documents begin, and behind these, if `whole`, where they end, of the tokens at these
+/// positions of each of `batch` sequences of `length` tokens. Documents are of `document` tokens on
+/// average; none is given if that is 0.
+Numbers documents_of(std::int64_t batch, const std::vector<std::int64_t>& positions,
+                     std::int64_t document, bool whole, std::int64_t length) {
+  Numbers starts, ends;
+  for (std::int64_t b = 0; document > 0 && b < batch; ++b) {
+    const auto begins = [&](std::int64_t at) {
+      const auto mixed = static_cast<std::uint64_t>(at + 1000 * b) * 2654435761U >> 7;
+      return mixed % static_cast<std::uint64_t>(document) == 0;
+    };
+    for (const std::int64_t position : positions) {
+      std::int64_t start = position, end = position + 1;
+      while (start > 0 && !begins(start)) --start;
+      while (end < length && !begins(end)) ++end;
+      starts.push_back(static_cast<double>(start));
+      if (whole) ends.push_back(static_cast<double>(end));
+    }
+  }
+  starts.insert(starts.end(), ends.begin(), ends.end());
+  return starts;
 }
 
 /// What dropout draws from: the numbers of heads, then the keys of tokens at these positions; of
@@ -40,12 +51,9 @@ void ConformanceCases::attention(std::int64_t batch, std::int64_t seq, std::int6
                                  std::int64_t whole) {
   const std::vector<std::int64_t> dims = {batch, seq, heads, kv_heads, dim, 0, document, whole};
   const std::int64_t qkv = batch * seq * (heads + 2 * kv_heads) * dim;
-  Numbers documents;
-  for (std::int64_t i = 0; document > 0 && i < batch * seq; ++i) {
-    documents.push_back(document_of(i / seq, i % seq, document));
-  }
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < seq; ++i) positions.push_back(i);
+  const Numbers documents = documents_of(batch, positions, document, whole == 1, seq);
   const Numbers dropout = share_ > 0 ? drawn_from(batch, heads, positions) : Numbers{};
   const ConformanceCase forward{.kind = K::AttentionForward,
                                 .dims = dims,
@@ -89,11 +97,7 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
       const auto begin = static_cast<std::int64_t>(starts[static_cast<std::size_t>(2 * i / seq)]);
       positions.push_back(begin + i % (seq / 2));
     }
-    Numbers documents;
-    for (std::int64_t i = 0; document > 0 && i < batch * seq; ++i) {
-      documents.push_back(
-          document_of(i / seq, positions[static_cast<std::size_t>(i % seq)], document));
-    }
+    const Numbers documents = documents_of(batch, positions, document, whole == 1, parts * seq);
     const Numbers dropout = share_ > 0 ? drawn_from(batch, heads, positions) : Numbers{};
     const ConformanceCase forward{
         .kind = K::AttentionForward,

@@ -164,7 +164,7 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
   cases.dropout(37, 128);
   cases.dropout(4, 1003);
   // Patches, whose windows lie side by side and may reach beyond the image; positions that are
-  // added to images; and attention to later keys, too.
+  // added to images; and attention to later keys, too, of a whole sequence or of a document.
   cases.beside([&] {
     cases.convolution(2, 8, 12, 3, 5, 4, 4);
     cases.convolution(3, 9, 6, 4, 8, 3, 3);
@@ -180,6 +180,18 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
     cases.attention(1, 197, 2, 1, 128, 0, 1);
     cases.gathered_attention(2, 10, 2, 1, 5, 3, 0, 1);
     cases.gathered_attention(1, 140, 2, 1, 64, 2, 0, 1);
+    cases.attention(2, 9, 2, 1, 5, 3, 1);
+    cases.attention(1, 200, 2, 1, 20, 40, 1);
+    cases.attention(2, 150, 2, 1, 64, 50, 1);
+    cases.attention(1, 260, 1, 1, 128, 90, 1);
+    cases.gathered_attention(2, 10, 2, 1, 5, 3, 4, 1);
+    cases.gathered_attention(1, 140, 2, 1, 20, 2, 30, 1);
+    cases.gathered_attention(2, 150, 2, 1, 64, 2, 60, 1);
+    cases.gathered_attention(1, 256, 1, 1, 128, 3, 100, 1);
+    cases.dropping(0.3, [&] {
+      cases.attention(1, 70, 2, 1, 64, 12, 1);
+      cases.gathered_attention(1, 140, 2, 2, 128, 2, 30, 1);
+    });
   });
   cases.latent(1, 1, 1, 2, 1);
   cases.latent(7, 3, 5, 2, 4);

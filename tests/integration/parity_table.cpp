@@ -137,6 +137,12 @@ const std::map<std::string, std::string>& long_words() {
       {"fp8-dropless",
        " training.fp8=hybrid training.fp8_block_size=4 model.head_dim=8 model.ffn_hidden=48"
        " model.experts=4 model.experts_per_token=2 model.capacity_factor=0"},
+      {"encoder", " model.causal=false model.mask_token=60 training.mask_prob=0.4"},
+      {"bert",
+       " model.causal=false model.mask_token=60 training.mask_prob=0.4 model.post_norm=true"
+       " model.embedding_norm=true model.token_types=2 model.head_transform=true"},
+      {"documents",
+       " training.reset_attention_mask=true training.eod_token=7 training.mean_document_length=3"},
       {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"},
       {"attention-dropped", " training.attention_dropout=0.2"}};
   return words;
@@ -191,9 +197,9 @@ ParityRow ParityRow::single_rank() const {
   };
   for (const std::string& word : words(keys)) {
     for (const char* shared :
-         {"model.", "lora.", "optimizer.", "power_sgd.",
-          "batch=", "training.seq_len=", "training.reset_", "training.eod_", "training.fp8",
-          "training.num_layers_", "training.mean_document_length=", "training.residual_dropout=",
+         {"model.", "lora.", "optimizer.", "power_sgd.", "batch=", "training.seq_len=",
+          "training.reset_", "training.eod_", "training.fp8", "training.num_layers_",
+          "training.mean_document_length=", "training.residual_dropout=", "training.mask_prob=0.4",
           "training.embedding_dropout=", "training.attention_dropout="}) {
       if (word.rfind(shared, 0) == 0) keep(word);
     }

@@ -71,7 +71,13 @@ class RandomLayouts {
       if (sometimes({"activation_checkpoint.mode=full", "activation_checkpoint.mode=selective"})) {
         recompute_by_stage();
       }
-      sometimes({"packed", "packed repositioned"});
+      const std::string encoder = encoders_() % 4 != 0   ? ""
+                                  : encoders_() % 3 == 0 ? " encoder"
+                                                         : " bert";
+      keys_ += encoder;
+      // No end of a document is masked.
+      const std::string packed = encoder.empty() ? "packed" : "documents";
+      sometimes({packed, packed + " repositioned"});
       sometimes(
           {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
       if (experts) {
@@ -198,7 +204,7 @@ class RandomLayouts {
 
   std::string keys_;
   int stages_ = 1;  // of the pipeline
-  std::mt19937 random_, narrow_{3}, chunks_{4};
+  std::mt19937 random_, narrow_{3}, chunks_{4}, encoders_{5};
 };
 
 /// The scenario of the row, if it lowers; none: its rules refuse it.
@@ -248,7 +254,8 @@ TEST_CASE("every program of the parity tables passes verify", "[integration]") {
 TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
-      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0, chunked = 0, compressed = 0;
+      adapted = 0, orthogonalized = 0, narrow = 0, apart = 0, chunked = 0, compressed = 0,
+      encoders = 0;
   for (int drawn = 0; drawn < 20000 && passed < 400; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -266,6 +273,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     narrow += s->training.fp8 != Fp8Format::None ? 1 : 0;
     apart += s->strategy.trains_apart() ? 1 : 0;
     chunked += s->strategy.tensor_parallel_chunks > 1 ? 1 : 0;
+    encoders += s->model.is_encoder() ? 1 : 0;
     compressed += s->strategy.sends_codes() || s->strategy.power_sgd.on() ? 1 : 0;
   }
   CHECK(passed == 400);
@@ -276,6 +284,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
   CHECK(apart >= 20);
   CHECK(chunked >= 10);
   CHECK(compressed >= 30);
+  CHECK(encoders >= 30);
   CHECK(shared_keys >= 5);
   CHECK(folded_experts >= 5);
   CHECK(divided_words >= 5);
@@ -284,8 +293,8 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
 // divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, products
-// have 8 bits, communication is compressed, replicas train apart, or rows go in chunks
-// (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
+// have 8 bits, communication is compressed, replicas train apart, rows go in chunks, or a model is
+// an encoder (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
   double loss = 0, weights = 0;
@@ -305,7 +314,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     if (s->kv_replicas() == 1 && !p.zero_quantized_weights && !p.power_sgd.on() &&
         !p.experts_over_tp() && p.vocabulary_stages() == 1 && !p.passes_keys() &&
         s->model.experts == 0 && !s->optimizer.is_muon() && s->training.fp8 == Fp8Format::None &&
-        !p.trains_apart() && p.tensor_parallel_chunks == 1) {
+        !p.trains_apart() && p.tensor_parallel_chunks == 1 && s->model.is_decoder()) {
       continue;
     }
     ++trained;

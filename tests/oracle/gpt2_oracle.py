@@ -36,12 +36,12 @@ def read_safetensors(path):
     return tensors
 
 
-def attention(q, k, v, kept=1):
+def attention(q, k, v, kept=1, causal=True):
     """q, k, v: [batch, heads, seq, head_dim]; the plain definition, with its score matrix, whose
     probabilities are multiplied by `kept`."""
     seq = q.shape[2]
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-    hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
+    hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1) & causal
     return (scores.masked_fill(hidden, -math.inf).softmax(-1) * kept) @ v
 
 
@@ -310,48 +310,96 @@ def branch(job, layer, place, x):
     return dropped(job, x, job["residual_dropout"], layer + 1, place)
 
 
+def masked(job, tokens, first):
+    """Masked language modelling (Devlin et al. 2018, section 3.1) of samples from `first` on: the
+    tokens that are seen, and the targets, of which all but the chosen ones are -100. Of a sample
+    are chosen the tokens with the smallest random numbers of (seed, sample, position)."""
+    seen, targets = tokens.clone(), torch.full_like(tokens, -100)
+    for b in range(tokens.shape[0]):
+        key = mix64((mix64(job["seed"] ^ 0x6D61736B696E6721) + first + b) & M64)
+        draws = sorted((mix64((key + i) & M64), i) for i in range(tokens.shape[1]))
+        for draw, i in draws[: job["masked"]]:
+            bits = mix64(draw)
+            targets[b, i] = tokens[b, i]
+            if bits % 10 < 9:
+                seen[b, i] = job["mask_token"] if bits % 10 < 8 else mix64(bits) % job["vocab"]
+    return seen, targets
+
+
+def embedded(p, job, x, norm):
+    """The embeddings' sum as the first block gets it: all tokens are of segment 0."""
+    if job["token_types"] > 0:
+        x = x + p["embed.wtt"][0]
+    if job["embedding_norm"]:
+        x = norm(x, "embed.norm")
+    return dropped(job, x, job["embedding_dropout"], 0, 0)
+
+
+def add(job, x, norm, name, branch):
+    """x and a branch of a block, with a norm before the branch or behind the sum."""
+    return norm(x + branch(x), name) if job["post_norm"] else x + branch(norm(x, name))
+
+
+def logits_of(p, job, x, norm):
+    if job["head_transform"]:
+        x = F.gelu(F.linear(x, p["head.transform.weight"], p["head.transform.bias"]), approximate="tanh")
+    if job["head_transform"] or not job["post_norm"]:
+        x = norm(x, "head.norm")
+    return F.linear(x, p.get("head.lm_head", p["embed.wte"]), p.get("head.bias"))
+
+
 def gpt2_logits(p, tokens, job, auxiliary):
     def norm(x, name):
         return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"],
                             job["norm_eps"])
 
-    x = p["embed.wte"][tokens] + p["embed.wpe"][: tokens.shape[1]]
-    x = dropped(job, x, job["embedding_dropout"], 0, 0)
+    x = embedded(p, job, p["embed.wte"][tokens] + p["embed.wpe"][: tokens.shape[1]], norm)
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
-        h = norm(x, b + "ln1")
-        o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job),
-                      kept_probabilities(job, layer, tokens.shape[1]))
-        x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo"))
-        h = norm(x, b + "ln2")
-        if has_experts(job, layer):
-            x = x + branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
-            continue
-        h = F.gelu(linear(p, b + "mlp.wfc", h, job, b + "mlp.bfc"), approximate="tanh")
-        x = x + branch(job, layer, 2, linear(p, b + "mlp.wproj", h, job, b + "mlp.bproj"))
-    return F.linear(norm(x, "head.norm"), p.get("head.lm_head", p["embed.wte"]))
+
+        def attend(h):
+            o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job),
+                          kept_probabilities(job, layer, tokens.shape[1]), job["causal"])
+            return branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo"))
+
+        def feed(h):
+            if has_experts(job, layer):
+                return branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
+            h = F.gelu(linear(p, b + "mlp.wfc", h, job, b + "mlp.bfc"), approximate="tanh")
+            return branch(job, layer, 2, linear(p, b + "mlp.wproj", h, job, b + "mlp.bproj"))
+
+        x = add(job, x, norm, b + "ln1", attend)
+        x = add(job, x, norm, b + "ln2", feed)
+    return logits_of(p, job, x, norm)
 
 
 def llama_logits(p, tokens, job, auxiliary):
-    eps = job["norm_eps"]
-    x = dropped(job, p["embed.wte"][tokens], job["embedding_dropout"], 0, 0)
+    def norm(x, name):
+        return rms_norm(x, p[name + ".weight"], job["norm_eps"])
+
+    x = embedded(p, job, p["embed.wte"][tokens], norm)
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
-        h = rms_norm(x, p[b + "norm1.weight"], eps)
-        kept = kept_probabilities(job, layer, tokens.shape[1])
-        if job["kv_lora_rank"] > 0:
-            o = attention(*latent_heads(p, b + "attn.", h, job), kept)
-        else:
-            norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
-            o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job), job, norms), kept)
-        x = x + branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job))
-        h = rms_norm(x, p[b + "norm2.weight"], eps)
-        if has_experts(job, layer):
-            x = x + branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
-            continue
-        gate, up = linear(p, b + "mlp.w13", h, job).chunk(2, -1)
-        x = x + branch(job, layer, 2, linear(p, b + "mlp.w2", F.silu(gate) * up, job))
-    return F.linear(rms_norm(x, p["head.norm.weight"], eps), p.get("head.lm_head", p["embed.wte"]))
+
+        def attend(h):
+            kept = kept_probabilities(job, layer, tokens.shape[1])
+            if job["kv_lora_rank"] > 0:
+                heads = latent_heads(p, b + "attn.", h, job)
+            else:
+                norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
+                heads = split_heads(linear(p, b + "attn.wqkv", h, job), job, norms)
+            o = attention(*heads, kept, job["causal"])
+            return branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job))
+
+        def feed(h):
+            if has_experts(job, layer):
+                return branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
+            gate, up = linear(p, b + "mlp.w13", h, job).chunk(2, -1)
+            return branch(job, layer, 2, linear(p, b + "mlp.w2", F.silu(gate) * up, job))
+
+        x = add(job, x, norm, b + "norm1", attend)
+        x = add(job, x, norm, b + "norm2", feed)
+    return logits_of(p, job, x, norm)
 
 
 LOGITS = {"gpt2": gpt2_logits, "llama": llama_logits}
@@ -565,6 +613,8 @@ def main(folder):
     replicas = [Replica(weights, job, number) for number in range(job["replicas"])]
     synchronization = Synchronization(replicas, job) if job["sync_steps"] > 0 else None
     for step in range(job["steps"]):
+        if job["masked"] > 0:
+            tokens[step], targets[step] = masked(job, tokens[step], step * job["batch"])
         numbers = [replica.train(step, tokens[step], targets[step]) for replica in replicas]
         if synchronization and (step + 1) % job["sync_steps"] == 0:
             synchronization.run()

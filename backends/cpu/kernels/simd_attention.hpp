@@ -93,6 +93,7 @@ struct Attention {
   int64_t query_pieces, key_pieces, piece;
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
+  const std::int32_t* ends;       // and where they end, if queries see later keys, too; else null
   int64_t later;  // by how much queries count as later than they are; they see all earlier keys
   T scale;
   Attention(const KernelArgs& args, const std::int32_t* piece_starts,
@@ -110,6 +111,7 @@ struct Attention {
         piece(seq / query_pieces),
         starts(piece_starts),
         documents(document_starts),
+        ends(document_starts && args.dims[7] ? document_starts + batch * seq : nullptr),
         later(args.dims[7] << 40),
         scale(static_cast<T>(1 / __builtin_sqrt(static_cast<double>(head_dim)))) {}
   int64_t query(int64_t b, int64_t h, int64_t s) const {
@@ -132,6 +134,11 @@ struct Attention {
     const int64_t before = documents[b * seq + s] - first_key;
     return before > 0 ? before : 0;
   }
+  /// How many of the keys from `first_key` on come before those that query s does not see, because
+  /// they are later than it or its document; less than 1 if none do. It stands at `query`.
+  int64_t seen(int64_t b, int64_t s, int64_t query, int64_t first_key) const {
+    return (ends ? ends[b * seq + s] : query + 1) - first_key;
+  }
   int64_t out(int64_t b, int64_t h, int64_t s) const {
     return ((b * seq + s) * heads + h) * head_dim;
   }
@@ -150,15 +157,15 @@ struct Visible {
   /// sequence; the tile's `keys` begin there at `first_key`. Lanes beyond are like the last.
   Visible(const Attention<T>& shape, int64_t b, int64_t s, int64_t lanes, int64_t query,
           int64_t first_key, int64_t keys) {
-    rows = query + lanes - first_key;
+    rows = shape.seen(b, s + lanes - 1, query + lanes - 1, first_key);
     rows = rows < 0 ? 0 : least(rows, keys);
-    const bool causal = query - first_key + 1 < keys;
+    const bool causal = shape.seen(b, s, query, first_key) < keys;
     if (!causal && shape.hidden(b, s + lanes - 1, first_key) == 0) return;
     all = false;
     for (int64_t i = 0; i < kLanes; ++i) {
       const int64_t lane = least(i, lanes - 1);
       begin[i] = static_cast<T>(least(keys, shape.hidden(b, s + lane, first_key)));
-      end[i] = static_cast<T>(least(keys, query + lane - first_key + 1));
+      end[i] = static_cast<T>(least(keys, shape.seen(b, s + lane, query + lane, first_key)));
     }
   }
   /// Of the lanes of vector v: `seen` where they see the key, else `hidden`.

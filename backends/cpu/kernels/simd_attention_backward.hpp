@@ -226,7 +226,8 @@ void attention_backward(const KernelArgs& args) {
                 const int64_t s0 = query_piece * shape.piece + q0;
                 const int64_t queries = least(S::kQueries, shape.piece - q0);
                 if (begun && shape.hidden(b, s0, first_key) >= keys) break;
-                if (begun && q0 + queries <= ahead) continue;
+                const int64_t last = queries - 1;
+                if (begun && shape.seen(b, s0 + last, start + q0 + last, first_key) < 1) continue;
                 const int64_t more = least(S::kQueries, shape.piece - q0 - queries);
                 block(b, kv * shape.group + g, s0, queries, start + q0, more, first_key, keys,
                       at.delta + g * seq, begun);

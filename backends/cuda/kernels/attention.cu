@@ -116,6 +116,15 @@ __device__ __forceinline__ int64_t hidden_keys(const Attention<T>& a, int64_t b,
   return a.documents == nullptr || q >= a.piece ? 0 : a.document(b, s, key_piece);
 }
 
+/// The last key of a piece that query q of its piece, which is s of all, may see: `last`, unless
+/// its document ends before.
+template <class T>
+__device__ __forceinline__ int64_t last_key(const Attention<T>& a, int64_t b, int64_t s, int64_t q,
+                                            int64_t key_piece, int64_t last) {
+  if (a.documents == nullptr || q >= a.piece) return last;
+  return smaller(last, a.document_end(b, s, key_piece));
+}
+
 /// There is a block for each (tile of queries, head, batch).
 template <class T, int kD>
 __global__ void attention_forward(Attention<T> a) {
@@ -139,7 +148,7 @@ __global__ void attention_forward(Attention<T> a) {
     total = 1;
   }
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
-    const int64_t last = q + a.ahead(tile.piece, piece);
+    const int64_t last = last_key(a, b, s, q, piece, q + a.ahead(tile.piece, piece));
     const int64_t hidden = hidden_keys(a, b, s, q, piece);
     for (int64_t k0 = a.first_key(b, s - at.r, piece, kTile);
          k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {
@@ -247,11 +256,12 @@ __global__ void attention_backward_keys(Attention<T> a) {
         dot_rows(at, values, d_outs, dim, d_weights);
         for (int j = 0; j < kScores; ++j) {
           const int column = at.c + j * kRowThreads;
-          const bool seen = k <= q0 + column + ahead && q0 + column < a.piece &&
-                            k >= hidden_keys(a, b, s0 + column, q0 + column, tile.piece);
+          const int64_t q = q0 + column, s = s0 + column;
+          const bool seen = q < a.piece && k <= last_key(a, b, s, q, tile.piece, q + ahead) &&
+                            k >= hidden_keys(a, b, s, q, tile.piece);
           A p, ds;
-          score_gradients(a, b, h, s0 + column, a.key_start(tile.piece) + k, seen, scores[j],
-                          d_weights[j], p, ds);
+          score_gradients(a, b, h, s, a.key_start(tile.piece) + k, seen, scores[j], d_weights[j], p,
+                          ds);
           weights[at.r * (kTile + 1) + column] = p;
           d_scores[at.r * (kTile + 1) + column] = ds;
         }
@@ -287,7 +297,7 @@ __global__ void attention_backward_queries(Attention<T> a) {
   A d_query[kD / kRowThreads] = {};
   if (a.adds && q < a.piece) read_rows<kD>(at, a.out + a.query(b, h, s), dim, d_query);
   for (int64_t piece = 0; piece < a.key_pieces; ++piece) {
-    const int64_t last = q + a.ahead(tile.piece, piece);
+    const int64_t last = last_key(a, b, s, q, piece, q + a.ahead(tile.piece, piece));
     const int64_t hidden = hidden_keys(a, b, s, q, piece);
     for (int64_t k0 = a.first_key(b, s - at.r, piece, kTile);
          k0 < a.keys_seen(tile.piece, q0 + kTile, piece); k0 += kTile) {

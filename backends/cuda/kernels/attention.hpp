@@ -79,6 +79,12 @@ struct Attention {
   __device__ int64_t document(int64_t b, int64_t s, int64_t key_piece) const {
     return documents[b * seq + s] - key_start(key_piece);
   }
+  /// The last key of a piece that is in the document of query s, or earlier, if queries see later
+  /// keys, too. It does not fall from one query of a piece to the next.
+  __device__ int64_t document_end(int64_t b, int64_t s, int64_t key_piece) const {
+    if (!whole) return piece;
+    return documents[(batch + b) * seq + s] - 1 - key_start(key_piece);
+  }
   /// The first tile, of `tile` keys, that query s or a later one of its piece sees.
   __device__ int64_t first_key(int64_t b, int64_t s, int64_t key_piece, int64_t tile) const {
     if (documents == nullptr) return 0;

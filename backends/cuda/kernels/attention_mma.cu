@@ -67,16 +67,24 @@ struct KeyTiles {
   }
 };
 
-/// Where the documents begin of the two rows of a lane, of which only the first `rows` exist.
+/// Where the documents begin of the two rows of a lane, of which only the first `rows` exist, and
+/// where they end if rows see later keys, too.
 template <bool kPacked>
 struct RowDocuments {
-  std::int32_t begin[2] = {0, 0};
+  std::int32_t begin[2] = {0, 0}, end[2] = {INT32_MAX, INT32_MAX};
   __device__ __forceinline__ RowDocuments(const Attention<BF16>& a, const Lane& lane, int64_t b,
                                           int64_t s0, int64_t rows) {
     for (int half = 0; kPacked && half < 2; ++half) {
       const int64_t r = smaller<int64_t>(lane.warp * 16 + lane.g + 8 * half, rows - 1);
       begin[half] = a.documents[b * a.seq + s0 + r];
+      if (a.whole) end[half] = a.documents[(a.batch + b) * a.seq + s0 + r];
     }
+  }
+  /// How many keys from k0 of a piece on come before the document's end.
+  __device__ __forceinline__ int seen(const Attention<BF16>& a, int half, int64_t key_piece,
+                                      int64_t k0) const {
+    if (!kPacked) return 2 * kTile;
+    return clamped(end[half] - a.key_start(key_piece) - k0);
   }
   /// How many keys from k0 of a piece on come before the document.
   __device__ __forceinline__ int hidden(const Attention<BF16>& a, int half, int64_t key_piece,
@@ -159,6 +167,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
     for (int half = 0; half < 2; ++half) {
       const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * half, present);
       const int hidden = documents.hidden(a, half, at.piece, at.k0);
+      const int document_seen = documents.seen(a, half, at.piece, at.k0);
       float most = top[half];
       LOCKSTEP_UNROLL
       for (int n = 0; n < kTile / 8; ++n) {
@@ -168,7 +177,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
           x *= scale;
           const int key = n * 8 + 2 * lane.t + i;
           if (edge && key > last) x = -infinity<float>();
-          if (kPacked && key < hidden) x = -infinity<float>();
+          if (kPacked && (key < hidden || key >= document_seen)) x = -infinity<float>();
           most = greater(most, x);
         }
       }
@@ -263,8 +272,9 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   float* const lse = reinterpret_cast<float*>(d_outs + 2 * kQueryElements);
   float* const delta = lse + kQueries;
   int* const hidden = reinterpret_cast<int*>(delta + kQueries);  // keys before a query's document
+  int* const document_seen = hidden + kQueries;                  // and those before its end
   auto* const dropout =
-      reinterpret_cast<QueryDropout<float>*>(hidden + (kPacked ? kQueries : 0));  // by query
+      reinterpret_cast<QueryDropout<float>*>(hidden + (kPacked ? 2 * kQueries : 0));  // by query
   const Lane lane;
   const int64_t key_tiles = (a.piece + kTile - 1) / kTile;
   const int64_t key_piece = kGathered ? blockIdx.x / key_tiles : 0;
@@ -301,7 +311,10 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
       const int64_t line = a.row_of(b, h, s);
       lse[threadIdx.x] = a.lse.get<float>(line) * kLog2E;
       delta[threadIdx.x] = a.delta[line];
-      if (kPacked) hidden[threadIdx.x] = clamped(a.document(b, s, key_piece) - k0);
+      if (kPacked) {
+        hidden[threadIdx.x] = clamped(a.document(b, s, key_piece) - k0);
+        document_seen[threadIdx.x] = clamped(a.document_end(b, s, key_piece) + 1 - k0);
+      }
       if (kDrops) dropout[threadIdx.x] = a.dropout_of(b, h, s);
     }
     wait_for_copies<1>();
@@ -322,7 +335,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
         float weight = power_of_two(p[n][i] * scale - lse[column]);
         const int row = lane.warp * 16 + lane.g + 8 * (i / 2);
         if (edge && (column < from_query + row || column >= present)) weight = 0;
-        if (kPacked && row < hidden[column]) weight = 0;
+        if (kPacked && (row < hidden[column] || row >= document_seen[column])) weight = 0;
         const float factor =
             kDrops ? dropout[column].factor(a.key_start(key_piece) + k0 + row) : 1.0F;
         p[n][i] = weight * factor;
@@ -406,7 +419,10 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
         const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * (i / 2), present);
         const int key = n * 8 + 2 * lane.t + i % 2;
         if (edge && key > last) weight = 0;
-        if (kPacked && key < documents.hidden(a, i / 2, at.piece, at.k0)) weight = 0;
+        if (kPacked && (key < documents.hidden(a, i / 2, at.piece, at.k0) ||
+                        key >= documents.seen(a, i / 2, at.piece, at.k0))) {
+          weight = 0;
+        }
         const float factor =
             kDrops ? dropout.factor(i / 2, a.key_start(at.piece) + at.k0 + key) : 1.0F;
         ds[n][i] = weight * (ds[n][i] * factor - delta[i / 2]);
@@ -440,7 +456,7 @@ void launch_backward(const Attention<BF16>& a, Queue& queue) {
   constexpr int kOther = D == 64 ? 64 : 32;  // as many as there are registers for
   const auto batch = static_cast<unsigned>(a.batch);
   constexpr std::size_t of_query =
-      (kPacked ? 3 : 2) * sizeof(float) + (kDrops ? sizeof(QueryDropout<float>) : 0);
+      (kPacked ? 4 : 2) * sizeof(float) + (kDrops ? sizeof(QueryDropout<float>) : 0);
   queue.launch({tiles(a, a.key_pieces), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
                tile_bytes<D>(2 * kTile + 4 * kOther) + kOther * of_query,
                backward_keys<D, kOther, kGathered, kPacked, kDrops>, a);

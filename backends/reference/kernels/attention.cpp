@@ -79,7 +79,9 @@ class Attention {
     const double* const documents = k_.has_in(kv_ + 2) ? k_.in(kv_ + 2).data() : nullptr;
     for (Index i = 0; i < seq; ++i) {
       for (Index j = 0; j < key_at.size(); ++j) {
-        const bool other_document = documents != nullptr && key_at(j) < documents[b * seq + i];
+        const bool other_document =
+            documents != nullptr && (key_at(j) < documents[b * seq + i] ||
+                                     (!causal && key_at(j) >= documents[(batch + b) * seq + i]));
         const bool later = causal && key_at(j) > query_at(i);
         if (later || other_document) s(i, j) = -std::numeric_limits<double>::infinity();
       }

@@ -19,7 +19,6 @@ std::string_view bad_shares(const Kernel& kernel) {
   if (given != (share > 0)) return "drops what it has no keys for, or has keys and drops nothing";
   const std::int64_t whole = kernel.dims[7];
   if (whole != 0 && whole != 1) return "whole is neither 0 nor 1";
-  if (whole == 1 && kernel.dims[6] > 0) return "documents are of causal attention";
   return parts > 0 && seq % 2 != 0 ? "two pieces of odd seq" : "";
 }
 
@@ -48,9 +47,12 @@ std::vector<KernelRow> rows::attention() {
       // If it accumulates, o and lse hold the result for other keys, and become that for both: a
       // softmax over all of them. The new keys may all be later than a query, which then keeps its
       // result. Otherwise every query sees a key of the first piece.
-      // documents [batch, seq] says where in the sequence the document of a query begins; it sees
-      // no
-      // earlier key. Documents of a later query begin no earlier. `scores` is then the number of
+      // documents [1 + whole, batch, seq] says where in the sequence the document of a query
+      // begins;
+      // it sees no earlier key. If whole is 1, it also says where the document ends, behind its
+      // last
+      // token, from where on the query sees no key. Documents of a later query begin and end no
+      // earlier. `scores` is then the number of
       // scores of a sequence and head that one expects, after which the work is counted, and at
       // least 1; without documents it is 0.
       // If share > 0, probabilities are dropped, or kept and divided by 1 - share, as
@@ -77,7 +79,7 @@ std::vector<KernelRow> rows::attention() {
                .type = Index,
                .given_if = "parts"},
               {.name = "[documents]",
-               .extent = "batch seq !!scores",
+               .extent = "(1 + whole) batch seq !!scores",
                .type = Index,
                .given_if = "scores"},
               dropout},
@@ -113,7 +115,7 @@ std::vector<KernelRow> rows::attention() {
                .type = Index,
                .given_if = "parts"},
               {.name = "[documents]",
-               .extent = "batch seq !!scores",
+               .extent = "(1 + whole) batch seq !!scores",
                .type = Index,
                .given_if = "scores"},
               dropout},

@@ -22,7 +22,8 @@ const std::vector<SampleKey>& sample_keys() {
       {"per_step", SampleKind::None},       {"microbatch", SampleKind::None},
       {"over", SampleKind::None},           {"unshuffled", SampleKind::None},
       {"document_end", SampleKind::Tokens}, {"mean_document", SampleKind::Tokens},
-      {"ignores_ends", SampleKind::Tokens}};
+      {"ignores_ends", SampleKind::Tokens}, {"masked", SampleKind::Tokens},
+      {"mask_token", SampleKind::Tokens}};
   return keys;
 }
 
@@ -107,8 +108,9 @@ class InputParser {
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
       const SampleKey& key = sample_keys()[i];
-      constexpr std::array kOptional = {"over", "unshuffled", "document_end", "mean_document",
-                                        "ignores_ends"};
+      constexpr std::array kOptional = {"over",          "unshuffled",   "document_end",
+                                        "mean_document", "ignores_ends", "masked",
+                                        "mask_token"};
       const bool optional = std::count(kOptional.begin(), kOptional.end(), key.name) > 0;
       const bool wanted = key.of == SampleKind::None || key.of == out.kind;
       if (wanted && !optional && (seen >> i & 1u) == 0) {
@@ -117,6 +119,15 @@ class InputParser {
     }
     if (out.ignores_ends && out.document_end < 0) {
       return s_.in.fail(line, "\"ignores_ends\" needs \"document_end=\"");
+    }
+    if ((out.masked > 0) != (out.mask_token >= 0)) {
+      return s_.in.fail(line, "\"masked=\" and \"mask_token=\" need each other");
+    }
+    if (out.masked > out.length || out.mask_token >= out.classes) {
+      return s_.in.fail(line, "masked tokens are some of a sample, and of the vocabulary");
+    }
+    if (out.masked > 0 && out.ignores_ends) {
+      return s_.in.fail(line, "no end of a document is masked, so there is none to ignore");
     }
     return true;
   }
@@ -176,12 +187,14 @@ class InputParser {
       return s_.in.number(out.mean_document) &&
              (out.mean_document >= 1 || s_.in.fail(start, "a document has a token or more"));
     }
-    if (key == "document_end") {
-      return s_.in.number(out.document_end) &&
-             ((out.document_end >= 0 && out.document_end < std::int64_t{1} << 31) ||
+    if (key == "document_end" || key == "mask_token") {
+      std::int64_t& token = key == "mask_token" ? out.mask_token : out.document_end;
+      return s_.in.number(token) &&
+             ((token >= 0 && token < std::int64_t{1} << 31) ||
               s_.in.fail(start, "a token is an integer that is not negative"));
     }
     std::int64_t& value = key == "per_step"                  ? out.per_step
+                          : key == "masked"                  ? out.masked
                           : key == "microbatch"              ? out.microbatch
                           : key == "length" || key == "size" ? out.length
                                                              : out.classes;

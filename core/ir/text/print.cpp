@@ -211,6 +211,9 @@ class Printer {
       put(" document_end=", samples.document_end, " mean_document=", samples.mean_document);
     }
     if (samples.ignores_ends) put(" ignores_ends");
+    if (samples.masked > 0) {
+      put(" masked=", samples.masked, " mask_token=", samples.mask_token);
+    }
     if (!samples.shuffled) put(" unshuffled");
     put("\n");
   }

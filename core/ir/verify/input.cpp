@@ -133,6 +133,7 @@ class InputCheck {
       case HostData::Targets:
       case HostData::Images:
       case HostData::Documents:
+      case HostData::DocumentSpans:
       case HostData::DocumentPositions:
         return batch(op, buffer, fault);
       case HostData::DropoutKeys:
@@ -213,20 +214,22 @@ class InputCheck {
         (tokens && in().kind != SampleKind::Tokens)) {
       return fault("the program's samples are " + std::string(to_string(in().kind)));
     }
-    const bool documents =
-        op.host() == HostData::Documents || op.host() == HostData::DocumentPositions;
+    const bool spans = op.host() == HostData::DocumentSpans;
+    const bool queries = spans || op.host() == HostData::Documents;
+    const bool documents = queries || op.host() == HostData::DocumentPositions;
     if (documents && in().document_end < 0) {
       return fault("the program's samples have no documents: they need document_end");
     }
-    const bool queries = op.host() == HostData::Documents;
     const IndexTable* const order =
         program_.input.table(queries ? TableKind::Queries : TableKind::Order);
     const std::int64_t row = images             ? in().inputs()
                              : order != nullptr ? order->lists[0].size()
                                                 : in().targets();
-    if (elements(buffer, !images) != in().microbatch * row) {
+    const std::int64_t wanted = in().microbatch * row * (spans ? 2 : 1);
+    if (elements(buffer, !images) != wanted) {
       fault("its buffer has room for " + number(elements(buffer, !images)) +
-            " elements, a microbatch has " + number(in().microbatch) + " × " + number(row));
+            " elements, a microbatch has " + (spans ? "2 × " : "") + number(in().microbatch) +
+            " × " + number(row));
     }
     microbatch(op, fault);
   }

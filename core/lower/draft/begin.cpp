@@ -76,6 +76,9 @@ Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
   // replica's.
   shape.loss_scale =
       program.updates_per_step * program.replicas() / static_cast<double>(program.tokens_per_step);
+  if (s.model.is_encoder()) {
+    shape.target_share = static_cast<double>(s.masked_tokens()) / s.training.seq_len;
+  }
   if (s.training.reset_attention_mask) shape.mean_document = s.training.mean_document_length;
   shape.adapter_dropout = s.model.lora.dropout;
   shape.residual_dropout = s.training.residual_dropout;

@@ -26,8 +26,9 @@ struct KnownStep {
 };
 
 /// The tables that the host makes of a microbatch's samples for layers.
-constexpr std::array kTables = {HostData::Documents, HostData::DocumentPositions,
-                                HostData::DropoutKeys, HostData::AttentionDropout};
+constexpr std::array kTables = {HostData::Documents, HostData::DocumentSpans,
+                                HostData::DocumentPositions, HostData::DropoutKeys,
+                                HostData::AttentionDropout};
 
 /// The steps of layers, which are the same on all roles.
 struct KnownSteps {
@@ -191,7 +192,8 @@ class RoleExpander {
       targets_.resize(microbatches_);
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
-    const std::array tables = {&documents_, &places_, &dropout_keys_, &attention_dropout_};
+    const std::array tables = {&documents_, &documents_, &places_, &dropout_keys_,
+                               &attention_dropout_};
     for (std::size_t t = 0; t < kTables.size(); ++t) {
       tables[t]->resize(microbatches_);
       BufferId& table = (*tables[t])[mb];
@@ -494,7 +496,8 @@ class RoleExpander {
   int runs_ = 0;                          // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
-  /// By microbatch: where documents begin, and the places of the rank's own tokens in them.
+  /// By microbatch: where documents begin (and end), and the places of the rank's own tokens in
+  /// them.
   IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, attention_dropout_;
   BufferId positions_, starts_, columns_;  // the same for all microbatches
   IndexVector<int, BufferId> statistics_;  // by layer; invalid if the layer has none here

@@ -32,6 +32,8 @@ Samples samples_of(const Scenario& s, const Mesh& mesh) {
     samples.mean_document = s.training.mean_document_length;
     samples.ignores_ends = s.training.eod_mask_loss;
   }
+  samples.masked = s.masked_tokens();
+  if (samples.masked > 0) samples.mask_token = s.model.mask_token;
   if (images) {
     samples.mean = kMean;
     samples.deviation = kDeviation;
@@ -138,7 +140,9 @@ void input(Draft& draft) {
   }
   const int sharers = s.strategy.head_ranks();
   const bool drops_attention = elements_of(draft, HostData::AttentionDropout).has_value();
-  if ((elements_of(draft, HostData::Documents) || drops_attention) && s.strategy.key_ranks() > 1) {
+  const bool documents = elements_of(draft, HostData::Documents).has_value() ||
+                         elements_of(draft, HostData::DocumentSpans).has_value();
+  if ((documents || drops_attention) && s.strategy.key_ranks() > 1) {
     // Ranks that exchange tokens for heads attend with the tokens of all of them.
     add(TableKind::Queries, [&](Coordinates at) {
       IndexList list;

@@ -63,6 +63,9 @@ void validate_vocabulary(const Scenario& scenario, Faults& faults);
 /// Sizes of a transformer, and its rotary positions.
 void validate_transformer(const Scenario& scenario, Faults& faults);
 
+/// Encoders: what they have, and the tokens that they predict.
+void validate_encoder(const Scenario& scenario, Faults& faults);
+
 /// Adapters, and parameters that are frozen.
 void validate_lora(const Scenario& scenario, Faults& faults);
 

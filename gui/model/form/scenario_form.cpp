@@ -295,6 +295,28 @@ void add_batch(FieldList& f) {
             [](const Scenario& s) { return text(s.training.seq_len); });
 }
 
+void add_encoder(FieldList& f) {
+  f.group("Encoder");
+  f.toggle("Causal", "model.causal",
+           "Whether a token sees no later one. Otherwise masked tokens are predicted (BERT).",
+           [](const Scenario& s) { return text(s.model.causal); });
+  f.help_with({"model.mask_token=0", "model.mask_token=-1"});
+  f.numbers("Masked", "training.mask_prob", "The share of a sequence's tokens that are predicted.",
+            numbers({0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5}),
+            [](const Scenario& s) { return number(s.training.mask_prob); });
+  f.toggle("Norms behind", "model.post_norm",
+           "Norms follow the sums with the residual; otherwise they precede the branches.",
+           [](const Scenario& s) { return text(s.model.post_norm); });
+  f.toggle("Embedding norm", "model.embedding_norm", "A norm follows the embeddings' sum.",
+           [](const Scenario& s) { return text(s.model.embedding_norm); });
+  f.numbers("Segments", "model.token_types", "Rows of the table of segments (token types).",
+            integers(0, 4), [](const Scenario& s) { return std::to_string(s.model.token_types); });
+  f.say("0", "no table");
+  f.toggle("BERT's head", "model.head_transform",
+           "A linear layer, GELU and a norm before the output layer, whose logits have a bias.",
+           [](const Scenario& s) { return text(s.model.head_transform); });
+}
+
 void add_cluster(FieldList& f) {
   f.group("Cluster");
   f.names("Devices", "cluster.preset", "A profile of devices and links that comes with Lockstep.",
@@ -375,6 +397,7 @@ const std::vector<FormField>& form_fields() {
     add_apart(list);
     add_memory(list);
     add_batch(list);
+    add_encoder(list);
     add_cluster(list);
     add_slow_ranks(list);
     add_data_loader(list);

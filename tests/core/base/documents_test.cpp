@@ -20,6 +20,37 @@ TEST_CASE("a document begins behind the token that ends the one before", "[core]
   CHECK(starts_of({}).empty());
 }
 
+TEST_CASE("a document ends behind its last token, or with the sequence", "[core][base]") {
+  const auto ends_of = [](const std::vector<std::int32_t>& tokens) {
+    std::vector<std::int32_t> ends(tokens.size());
+    document_ends(tokens, 9, ends);
+    return ends;
+  };
+  CHECK(ends_of({1, 2, 9, 3, 9, 9, 4}) == std::vector<std::int32_t>{3, 3, 3, 5, 5, 6, 7});
+  CHECK(ends_of({1, 2, 3}) == std::vector<std::int32_t>{3, 3, 3});
+  CHECK(ends_of({9, 1}) == std::vector<std::int32_t>{1, 2});
+  CHECK(ends_of({}).empty());
+}
+
+TEST_CASE("expected scores of queries that see later keys, too, are those of both directions",
+          "[core][base]") {
+  for (const double mean : {1.0, 3.0, 40.0}) {
+    const double stay = 1 - 1 / mean;
+    for (const std::int64_t n : {1, 2, 7, 50}) {
+      for (const std::int64_t ahead : {std::int64_t{0}, n, -n, -3 * n}) {
+        INFO("mean " << mean << ", " << n << " tokens, " << ahead << " ahead");
+        double sum = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          for (std::int64_t j = 0; j < n; ++j) {
+            sum += std::pow(stay, std::abs(static_cast<double>(ahead + i - j)));
+          }
+        }
+        CHECK(expected_whole_scores(mean, n, ahead) == Approx(sum).epsilon(1e-8));
+      }
+    }
+  }
+}
+
 TEST_CASE("expected scores are the sum over pairs of the probability that no document ends between",
           "[core][base]") {
   for (const double mean : {1.0, 1.5, 3.0, 40.0, 1e4, 1e12}) {

@@ -413,6 +413,50 @@ TEST_CASE("DeepSeek-V2-Lite's config.json is its preset", "[core][scenario]") {
   CHECK(warnings.find("is not used") == std::string::npos);
 }
 
+TEST_CASE("BERT's config.json is its preset, and says how GELU is computed",
+          "[core][scenario][encoder]") {
+  const Result<HfModel> read = parse_hf_config(
+      R"({"architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+          "gradient_checkpointing": false, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+          "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
+          "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "model_type": "bert",
+          "num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 0,
+          "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0",
+          "type_vocab_size": 2, "use_cache": true, "vocab_size": 30522})",
+      "c.json");
+  if (!read) FAIL(to_string(read.error()));
+  ModelSpec preset = *find_model_preset("bert-base");
+  preset.name = read->model.name;
+  CHECK(read->model == preset);
+  std::string warnings;
+  for (const std::string& warning : read->warnings) warnings += warning + "\n";
+  CHECK_THAT(warnings, ContainsSubstring("hidden_act 'gelu' is computed by its approximation"));
+  CHECK_THAT(warnings, ContainsSubstring("training.attention_dropout = 0.1"));
+  CHECK(warnings.find("is not used") == std::string::npos);
+}
+
+TEST_CASE("a RoBERTa of another vocabulary is simulated, and needs to be told its mask token",
+          "[core][scenario][encoder]") {
+  const std::string config =
+      R"({"architectures": ["RobertaForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+          "bos_token_id": 0, "eos_token_id": 2, "gradient_checkpointing": false,
+          "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 1024,
+          "initializer_range": 0.02, "intermediate_size": 4096, "layer_norm_eps": 1e-05,
+          "max_position_embeddings": 514, "model_type": "roberta", "num_attention_heads": 16,
+          "num_hidden_layers": 24, "pad_token_id": 1, "type_vocab_size": 1, "vocab_size": 32000,
+          "tokenizer_class": "BertTokenizer"})";
+  const Result<HfModel> read = parse_hf_config(config, "c.json");
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(read->model.token_types == 1);
+  CHECK(read->model.max_seq_len == 514);
+  CHECK(read->model.mask_token == -1);
+  CHECK(read->model.simulated_only == "positions that begin behind the row of pad_token_id");
+  const auto decoder = parse_hf_config(
+      R"({"model_type": "bert", "is_decoder": true, "add_cross_attention": true})", "c.json");
+  REQUIRE(!decoder.ok());
+  CHECK_THAT(decoder.error().message, ContainsSubstring("only the encoder is built"));
+}
+
 TEST_CASE("a model type that is known but lacks layers is refused by what it needs",
           "[core][scenario]") {
   for (const auto& [type, key] : {std::pair("gemma3", "an encoder of images")}) {
@@ -434,12 +478,12 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
   CHECK(message("{}") ==
         "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen2_moe, "
         "qwen3, "
-        "qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text, "
+        "qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, gemma, gemma2, gemma3_text, "
         "deepseek_v2, deepseek_v3");
   CHECK(message(R"({"model_type": "mamba"})") ==
         "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, "
         "qwen2_moe, "
-        "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, gemma, gemma2, gemma3_text, "
+        "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, gemma, gemma2, gemma3_text, "
         "deepseek_v2, deepseek_v3");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==

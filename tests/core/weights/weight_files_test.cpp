@@ -17,6 +17,7 @@ namespace {
 
 ModelSpec tiny(const std::string& kind) {
   ModelSpec m = *find_model_preset(kind == "gpt2"                             ? "gpt2-tiny"
+                                   : kind == "bert"                           ? "bert-tiny"
                                    : kind == "mixtral" || kind == "qwen3_moe" ? "mixtral-tiny"
                                                                               : "llama-tiny");
   if (kind == "qwen2") m.qkv_bias = true;
@@ -67,7 +68,7 @@ std::vector<float> floats(const Tensor& tensor) {
 TEST_CASE("weights come back to the bit from Hugging Face's layout, of any kind and in any files",
           "[core][weights]") {
   const std::string kind =
-      GENERATE("gpt2", "llama", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral");
+      GENERATE("gpt2", "bert", "llama", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral");
   const std::int64_t shard = GENERATE(5'000'000'000, 20'000);
   CAPTURE(kind, shard);
   const ModelSpec model = tiny(kind);
@@ -122,6 +123,46 @@ TEST_CASE("tensors have the names and shapes that transformers gives them", "[co
         (phi3.heads + 2 * phi3.kv_heads) * phi3.head_dim);
   CHECK(fused->tensors.at("model.layers.0.mlp.gate_up_proj.weight").shape[0] ==
         2 * phi3.ffn_hidden);
+}
+
+TEST_CASE("BERT's tensors are those of BertForMaskedLM, and others of its classes are left out",
+          "[core][weights][encoder]") {
+  const TemporaryFolder folder;
+  const ModelSpec bert = tiny("bert");
+  const TrainingState state = numbered(bert);
+  REQUIRE(write_hf_weights(HeldState(state), bert, folder.path, {}).ok());
+  auto file = read_safetensors(folder / "model.safetensors");
+  REQUIRE(file.ok());
+  // Its state_dict has 5 tensors of embeddings, 16 of each of 4 layers and 5 of the head beside the
+  // output layer, whose weight is the table of tokens.
+  CHECK(file->tensors.size() == 5 + 16 * 4 + 5);
+  using Shape = std::vector<std::int64_t>;
+  const auto shape = [&](const std::string& name) { return file->tensors.at(name).shape; };
+  CHECK(shape("bert.embeddings.token_type_embeddings.weight") == Shape{2, 64});
+  CHECK(shape("bert.embeddings.LayerNorm.bias") == Shape{64});
+  CHECK(shape("bert.encoder.layer.3.intermediate.dense.weight") == Shape{256, 64});
+  CHECK(shape("cls.predictions.bias") == Shape{256});
+  CHECK(shape("cls.predictions.transform.LayerNorm.weight") == Shape{64});
+  const std::vector<float> x =
+      floats(file->tensors.at("bert.encoder.layer.1.attention.self.key.weight"));
+  const std::vector<float> y = floats(state.tensors.at("blocks.1.attn.wqkv"));
+  CHECK(x[70] == y[64 * 64 + 70]);
+  // What BertForPreTraining has beside these, and old files.
+  std::vector<NamedTensor> named;
+  const Tensor other{DType::F32, {1}, std::vector<std::byte>(4)};
+  for (const auto& [name, tensor] : file->tensors) {
+    const std::size_t norm = name.find("LayerNorm.weight");
+    const std::string old = name.substr(0, norm) + "LayerNorm.gamma";
+    named.push_back({norm == std::string::npos ? name : old, &tensor});
+  }
+  for (const char* name : {"bert.embeddings.position_ids", "bert.pooler.dense.weight",
+                           "cls.predictions.decoder.bias", "cls.seq_relationship.weight"}) {
+    named.push_back({name, &other});
+  }
+  REQUIRE(write_safetensors(folder / "model.safetensors", named, {}).ok());
+  const auto reader = open_hf_weights(folder.path, bert, DType::F32);
+  if (!reader) FAIL(to_string(reader.error()));
+  CHECK(read_all(**reader).tensors == state.tensors);
 }
 
 TEST_CASE("a model that no class of transformers computes has no layout", "[core][weights]") {

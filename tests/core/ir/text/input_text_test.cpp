@@ -40,6 +40,13 @@ TEST_CASE("faults of what a program is given name the place and what would be ri
   const std::string samples = "samples tokens length=8 vocabulary=5 per_step=4 microbatch=2";
   CHECK(error_of(samples) == "");
   CHECK(error_of(samples + " over=cp,tp unshuffled") == "");
+  CHECK(error_of(samples + " document_end=3 mean_document=2.5 masked=3 mask_token=4") == "");
+  CHECK(error_of(samples + " masked=3") ==
+        "p.txt:3:9: \"masked=\" and \"mask_token=\" need each other");
+  CHECK(error_of(samples + " masked=9 mask_token=4") ==
+        "p.txt:3:9: masked tokens are some of a sample, and of the vocabulary");
+  CHECK(error_of(samples + " document_end=3 mean_document=2 ignores_ends masked=3 mask_token=4") ==
+        "p.txt:3:9: no end of a document is masked, so there is none to ignore");
   CHECK(error_of(samples + " document_end=3 mean_document=2.5 ignores_ends") == "");
   CHECK(error_of(samples + " ignores_ends") ==
         "p.txt:3:9: \"ignores_ends\" needs \"document_end=\"");

@@ -126,6 +126,10 @@ class RandomProgram {
         s.mean_document = 1 + below(9) / 4.0;
         s.ignores_ends = coin();
       }
+      if (s.kind == SampleKind::Tokens && !s.ignores_ends && coin()) {
+        s.masked = 1 + below(static_cast<int>(s.length));
+        s.mask_token = below(static_cast<int>(s.classes));
+      }
       if (s.kind == SampleKind::Images) {
         s.mean = {real(), real(), real()};
         s.deviation = {0.5, -1.0 / 3, 1e9};
