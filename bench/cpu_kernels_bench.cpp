@@ -2,6 +2,7 @@
 // loop of fused multiply-adds on the same core. The argument is the number of tokens.
 #include <benchmark/benchmark.h>
 
+#include <bit>
 #include <vector>
 
 #include "backends/cpu/kernels/kernel_table.hpp"
@@ -25,14 +26,15 @@ void fused_multiply_adds(benchmark::State& state) {
 }
 BENCHMARK(fused_multiply_adds)->Unit(benchmark::kMillisecond);
 
-/// Runs `kernel` with operands of its own, whose values are all 0.5, and ids 0. Inputs from
-/// `absent_from` up to the last one are absent.
-void run(benchmark::State& state, Kernel kernel, std::size_t absent_from = 100) {
+/// Runs `kernel` with operands of its own, whose values are all 0.5, and integers `index`. Inputs
+/// from `absent_from` up to the last one are absent.
+void run(benchmark::State& state, Kernel kernel, std::size_t absent_from = 100,
+         std::int32_t index = 0) {
   std::vector<std::vector<float>> memory;
   const auto bind = [&](Operand& operand, std::int64_t elements) {
     operand.formal = static_cast<std::int16_t>(memory.size());
     memory.emplace_back(static_cast<std::size_t>(elements),  // of bfloat16, half of it is used
-                        operand.dtype == DType::I32 ? 0.0f : 0.5f);
+                        operand.dtype == DType::I32 ? std::bit_cast<float>(index) : 0.5f);
   };
   for (std::size_t i = 0; i < kernel.in.size(); ++i) {
     if (i >= absent_from && i + 1 < kernel.in.size()) continue;
@@ -103,6 +105,19 @@ BENCHMARK_CAPTURE(kernel_of, swiglu, K::SwigluForward, {1024, 3072}, {}, 1, 1);
 BENCHMARK_CAPTURE(kernel_of, attention, K::AttentionForward, {1, 1024, 12, 12, 64}, {}, 1, 2);
 BENCHMARK_CAPTURE(kernel_of, attention_backward, K::AttentionBackward, {1, 1024, 12, 12, 64}, {}, 4,
                   1);
+/// Attention of bfloat16.
+void attention_bf16(benchmark::State& state, KernelKind kind) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dtype = DType::BF16;
+  kernel.dims = {1, 1024, 12, 12, 64};
+  kernel.in.assign(kind == K::AttentionForward ? 1 : 4, Operand{-1, DType::BF16, 0});
+  kernel.out.assign(kind == K::AttentionForward ? 2 : 1, Operand{-1, DType::BF16, 0});
+  (kind == K::AttentionForward ? kernel.out[1] : kernel.in[2]).dtype = DType::F32;
+  run(state, kernel);
+}
+BENCHMARK_CAPTURE(attention_bf16, forward, K::AttentionForward);
+BENCHMARK_CAPTURE(attention_bf16, backward, K::AttentionBackward);
 /// Attention that drops a tenth of its probabilities.
 void dropping(benchmark::State& state, KernelKind kind) {
   const std::size_t inputs = info(kind).in.size();  // the last of which is what it draws from
@@ -132,6 +147,26 @@ void experts(benchmark::State& state, K kind, DType type) {
   kernel.out.assign(1, Operand{-1, of_weights ? DType::F32 : type, 0});
   run(state, kernel);
 }
+/// The same of experts whose rows are counted: 256 each.
+void counted_experts(benchmark::State& state, K kind, DType type) {
+  Kernel kernel;
+  kernel.kind = kind;
+  kernel.dtype = type;
+  const bool of_weights = kind == K::RaggedGemmWeight;
+  if (of_weights) {
+    kernel.dims = {8, 1, 2048, 2048, 3072, 768, 1};
+  } else {
+    kernel.dims = {8, 1, 2048, 2048, 3072, 768, 1, 1};
+  }
+  kernel.in.assign(of_weights ? 3 : 4, Operand{-1, type, 0});
+  kernel.in.back().dtype = DType::I32;
+  kernel.out.assign(1, Operand{-1, of_weights ? DType::F32 : type, 0});
+  run(state, kernel, 2, 256);
+}
+BENCHMARK_CAPTURE(counted_experts, up_f32, K::RaggedGemm, DType::F32);
+BENCHMARK_CAPTURE(counted_experts, up_bf16, K::RaggedGemm, DType::BF16);
+BENCHMARK_CAPTURE(counted_experts, weight_gradient_f32, K::RaggedGemmWeight, DType::F32);
+BENCHMARK_CAPTURE(counted_experts, weight_gradient_bf16, K::RaggedGemmWeight, DType::BF16);
 BENCHMARK_CAPTURE(experts, up_f32, K::GroupedGemm, DType::F32);
 BENCHMARK_CAPTURE(experts, up_bf16, K::GroupedGemm, DType::BF16);
 BENCHMARK_CAPTURE(experts, weight_gradient_f32, K::GroupedGemmWeight, DType::F32);

@@ -12,9 +12,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     COMPILE_OPTIONS "${cpu_kernel_flags};-march=x86-64-v3")
   set_source_files_properties(${LOCKSTEP_CPU_DIR}/isa_v4.cpp PROPERTIES
     COMPILE_OPTIONS "${cpu_kernel_flags};-march=x86-64-v4")
-  check_cxx_compiler_flag(-mamx-bf16 LOCKSTEP_COMPILER_HAS_AMX)
+  check_cxx_compiler_flag("-mamx-bf16 -mavx512bf16" LOCKSTEP_COMPILER_HAS_AMX)
   if(LOCKSTEP_COMPILER_HAS_AMX)
     set_source_files_properties(${LOCKSTEP_CPU_DIR}/isa_amx.cpp PROPERTIES
-      COMPILE_OPTIONS "${cpu_kernel_flags};-march=x86-64-v4;-mamx-tile;-mamx-bf16")
+      COMPILE_OPTIONS "${cpu_kernel_flags};-march=x86-64-v4;-mamx-tile;-mamx-bf16;-mavx512bf16")
   endif()
 endif()

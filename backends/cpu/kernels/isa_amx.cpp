@@ -1,135 +1,21 @@
-// Products of bfloat16 on tiles (Intel AMX, Intel 64 and IA-32 Architectures Software Developer's
-// Manual, vol. 1, ch. 18): registers of 16 rows of 64 bytes, and an instruction that adds the
-// product of a tile [16, 32] and a tile of 16 pairs [16, 16, 2] to one of float32 [16, 16].
-// Products are exact, and every element of C is summed over k in the same order, whatever its
-// position and the number of threads; subnormal operands and sums count as zero. Compiled with AMX;
-// see cmake/LockstepCpuKernels.cmake.
+// Products and attention of bfloat16 on tiles (amx_tiles.hpp). Every element of a product is summed
+// over k in the same order, whatever its position and the number of threads. Compiled with AMX; see
+// cmake/LockstepCpuKernels.cmake.
 #include "backends/cpu/kernels/kernel_table.hpp"
 
-#if defined(__x86_64__) && defined(__AMX_BF16__) && defined(__linux__)
+#if defined(__x86_64__) && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backends/cpu/kernels/simd_gemm.hpp"
+#include "backends/cpu/kernels/amx_attention.hpp"
+#include "backends/cpu/kernels/amx_tiles.hpp"
 
 namespace lockstep::cpu {
 namespace {
 
-constexpr int64_t kSide = 16;                       // rows of a tile, and columns of a tile of sums
-constexpr int64_t kDepth = 32;                      // elements of a row of a tile
-constexpr int64_t kTile = kSide * kDepth;           // elements
-constexpr int64_t kBlock = 2 * kSide;               // rows and columns that are summed at a time
 constexpr int64_t kMostDepth = 2048;                // of packed lines; it fixes no order of sums
 constexpr int64_t kPackedBytes = int64_t{1} << 20;  // of rows of A: half of L2
-
-using Bits = std::uint16_t;  // of a bfloat16
-
-int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-typedef Bits Halves __attribute__((vector_size(32)));          // of 16 float32
-typedef std::uint32_t Words __attribute__((vector_size(64)));  // the bits of 16 float32
-
-Words widened(const Bits* p, int64_t n = kSide) {
-  Halves halves{};
-  __builtin_memcpy(&halves, p, static_cast<std::size_t>(n) * sizeof(Bits));
-  return __builtin_convertvector(halves, Words);
-}
-
-/// Packs up to 16 lines by 32 elements of depth into one tile, with zeros beyond them: line by
-/// line, or pair of neighbours in depth by pair.
-void pack_tile(Lines<Bits> source, int64_t lines, int64_t depth, bool by_pairs, Bits* out) {
-  Bits padded[kTile];
-  const bool by_lines = source.depth_stride == 1;
-  if (lines < kSide || depth < kDepth) {
-    __builtin_memset(padded, 0, sizeof padded);
-    for (int64_t i = 0; i < (by_lines ? lines : depth); ++i) {
-      __builtin_memcpy(padded + i * (by_lines ? kDepth : kSide),
-                       source.p + i * (by_lines ? source.line_stride : source.depth_stride),
-                       static_cast<std::size_t>(by_lines ? depth : lines) * sizeof(Bits));
-    }
-    source = by_lines ? Lines<Bits>{padded, kDepth, 1} : Lines<Bits>{padded, 1, kSide};
-  }
-  Vec<float> block[kSide];  // of pairs, which are moved as if they were float32
-  for (int i = 0; i < kSide; ++i) {
-    if (by_lines) {
-      __builtin_memcpy(&block[i], source.p + i * source.line_stride, sizeof block[i]);
-    } else {
-      const Bits* const pair = source.p + 2 * i * source.depth_stride;
-      block[i] = (Vec<float>)(widened(pair) | widened(pair + source.depth_stride) << 16);
-    }
-  }
-  if (by_lines == by_pairs) transpose<float>(block);
-  __builtin_memcpy(out, block, sizeof block);
-}
-
-/// Packs lines into pairs of tiles, one pair after the other along the depth.
-void pack_tiles(Lines<Bits> source, int64_t lines, int64_t k, bool by_pairs, Bits* out) {
-  for (int64_t i = 0; i < lines; i += kBlock) {
-    for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-      for (int64_t first = i; first < i + kBlock; first += kSide, out += kTile) {
-        const int64_t count = lines - first;
-        if (count <= 0) {
-          __builtin_memset(out, 0, kTile * sizeof(Bits));
-        } else {
-          pack_tile(source.at(first, k0), least(count, kSide), least(k - k0, kDepth), by_pairs,
-                    out);
-        }
-      }
-    }
-  }
-}
-
-/// The tiles of the present thread: eight of 16 rows of 64 bytes.
-class TileRegisters {
- public:
-  TileRegisters() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t bytes_of_row[16] = {};
-      std::uint8_t rows[16] = {};
-    } config;
-    for (int t = 0; t < 8; ++t) {
-      config.bytes_of_row[t] = 64;
-      config.rows[t] = kSide;
-    }
-    _tile_loadconfig(&config);
-  }
-  ~TileRegisters() { _tile_release(); }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
-};
-
-/// sums[32, 32] = [sums +] the product of two rows and two columns of tiles.
-void sum_block(int64_t steps, const Bits* a, const Bits* b, float* sums, bool add) {
-  constexpr int64_t kRow = kBlock * sizeof(float);
-  float* const lower = sums + kSide * kBlock;
-  if (add) {
-    _tile_loadd(0, sums, kRow);
-    _tile_loadd(1, sums + kSide, kRow);
-    _tile_loadd(2, lower, kRow);
-    _tile_loadd(3, lower + kSide, kRow);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t k = 0; k < steps; ++k, a += 2 * kTile, b += 2 * kTile) {
-    _tile_loadd(4, a, kDepth * sizeof(Bits));
-    _tile_loadd(5, a + kTile, kDepth * sizeof(Bits));
-    _tile_loadd(6, b, kDepth * sizeof(Bits));
-    _tile_loadd(7, b + kTile, kDepth * sizeof(Bits));
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_stored(0, sums, kRow);
-  _tile_stored(1, sums + kSide, kRow);
-  _tile_stored(2, lower, kRow);
-  _tile_stored(3, lower + kSide, kRow);
-}
 
 /// A matrix or a row in memory, whose elements are bfloat16 or float32.
 struct Mixed {
@@ -140,20 +26,14 @@ struct Mixed {
 
   /// `n` elements from `at` on, at most 16.
   Vec<float> values(int64_t at, int64_t n) const {
-    if (narrow) return (Vec<float>)(widened(bits(at), n) << 16);
-    return n == kSide ? load(floats(at)) : load(floats(at), Part{static_cast<int>(n)});
+    const Part part{static_cast<int>(n)};
+    if (narrow) return load_values(bits(at), part);
+    return n == kSide ? load(floats(at)) : load(floats(at), part);
   }
-  /// Rounds to nearest, ties to even; NaNs stay NaNs (core/base/bfloat16.hpp).
   void put(int64_t at, int64_t n, Vec<float> value) const {
-    if (!narrow) {
-      return n == kSide ? store(floats(at), value)
-                        : store(floats(at), value, Part{static_cast<int>(n)});
-    }
-    const Words wide = (Words)value, upper = wide >> 16;
-    const Words nearest = (wide + 0x7fffu + (upper & 1u)) >> 16;
-    const auto is_nan = (wide & 0x7fffffffu) > 0x7f800000u;
-    const Halves halves = __builtin_convertvector(is_nan ? upper | 0x40u : nearest, Halves);
-    __builtin_memcpy(bits(at), &halves, static_cast<std::size_t>(n) * sizeof(Bits));
+    const Part part{static_cast<int>(n)};
+    if (narrow) return store_values(bits(at), value, part);
+    n == kSide ? store(floats(at), value) : store(floats(at), value, part);
   }
 };
 
@@ -199,7 +79,7 @@ struct TileGemm {
           pack_tiles(columns_of_b.at(j, k0), least(kBlock, j_end - j), depth, true, packed_b);
           for (int64_t i = 0; i < rows; i += kBlock) {
             float* const block = parts ? sums + i * width + (j - j_begin) * kBlock : sums;
-            sum_block(steps, packed_a + i * steps * kDepth, packed_b, block, k0 > 0);
+            sum_block(steps, packed_a + i * steps * kDepth, packed_b, block, kBlock, k0 > 0);
             if (k0 + block_k < k) continue;
             for (int64_t r = 0; r < least(kBlock, rows - i); ++r) {
               for (int64_t v = 0; v < least(kBlock, j_end - j); v += kSide) {
@@ -240,10 +120,13 @@ void run_tile_gemm(const KernelArgs& args) {
   }
 }
 
+/// Every processor with tiles of bfloat16 has vectors that are rounded to it, too.
 bool processor_has_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBfloat16) != 0 && (d & kTiles) != 0;
+  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24, kVectorBfloat16 = 1u << 5;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBfloat16) != 0 &&
+         (d & kTiles) != 0 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a & kVectorBfloat16) != 0;
 }
 
 /// The system keeps the tiles of a process only if it has asked (Linux 5.16 and later).
@@ -254,11 +137,12 @@ bool system_keeps_tiles() {
 
 }  // namespace
 
-KernelFunction bf16_tile_gemm() {
-  return processor_has_tiles() && system_keeps_tiles() ? run_tile_gemm : nullptr;
+Bf16Functions bf16_tile_functions() {
+  if (!processor_has_tiles() || !system_keeps_tiles()) return {};
+  return {run_tile_gemm, run_tile_attention_forward, run_tile_attention_backward};
 }
 
 }  // namespace lockstep::cpu
 #else
-lockstep::cpu::KernelFunction lockstep::cpu::bf16_tile_gemm() { return nullptr; }
+lockstep::cpu::Bf16Functions lockstep::cpu::bf16_tile_functions() { return {}; }
 #endif

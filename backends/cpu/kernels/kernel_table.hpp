@@ -21,7 +21,7 @@ struct KernelArgs {
   std::byte* out[8] = {};
   bool in_f64[8] = {};  // whether the operand's own type is float64, else float32 or int32
   bool out_f64[8] = {};
-  bool in_bf16[8] = {};  // likewise bfloat16; of gemm_bf16 only, because others' are widened
+  bool in_bf16[8] = {};  // likewise bfloat16; of Bf16Functions only, because others' are widened
   bool out_bf16[8] = {};
   bool accumulate = false;
   double lr = 0;
@@ -32,16 +32,23 @@ struct KernelArgs {
 
 using KernelFunction = void (*)(const KernelArgs&);
 
+/// Kernels whose operands need not be widened from bfloat16. Null where the machine has no
+/// instructions for them.
+struct Bf16Functions {
+  /// A Gemm whose matrices A and B are bfloat16; each of the others is that or float32. Products of
+  /// experts consist of such.
+  KernelFunction gemm = nullptr;
+  /// Attention whose operands are all bfloat16, but for lse, which is float32.
+  KernelFunction attention_forward = nullptr, attention_backward = nullptr;
+};
+
 /// Entry points of one instruction set, indexed by KernelKind; null for a kind that is not
 /// implemented.
 struct KernelTable {
   const char* isa = "";
   KernelFunction f32[96] = {};
   KernelFunction f64[96] = {};
-  /// A Gemm whose matrices A and B are bfloat16; each of the others is that or float32. Products of
-  /// experts consist of such. Null where the machine has no instructions for it, and operands are
-  /// widened.
-  KernelFunction gemm_bf16 = nullptr;
+  Bf16Functions bf16;
   /// c[m,n] = beta * c + op(a)[m,k] op(b)[k,n] on the calling thread; beta is 0 or 1.
   void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                    std::int64_t lda, const float* b, std::int64_t ldb, int beta, float* c,
@@ -57,9 +64,9 @@ struct KernelTable {
 KernelTable baseline_table();
 KernelTable v3_table();  // AVX2 and FMA; x86-64 only
 KernelTable v4_table();  // AVX-512; x86-64 only
-/// KernelTable::gemm_bf16 with AMX; null if the processor or the system has none. To be called on
+/// KernelTable::bf16 with AMX; null if the processor or the system has none. To be called on
 /// processors with AVX-512 only.
-KernelFunction bf16_tile_gemm();
+Bf16Functions bf16_tile_functions();
 
 /// The tables that this machine can run, from the baseline to the best; found once.
 struct KernelTables {

@@ -1,7 +1,5 @@
 #include "backends/cpu/kernels/kernels.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cassert>
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <new>
 #include <thread>
 
+#include "backends/cpu/kernels/bf16_kernels.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/widened_operands.hpp"
 #include "core/base/bfloat16.hpp"
@@ -29,50 +28,6 @@ KernelFunction function_of(const KernelTable& table, const Kernel& kernel) {
   return (kernel.dtype == DType::F64 ? table.f64 : table.f32)[static_cast<int>(kernel.kind)];
 }
 
-/// Whether KernelTable::gemm_bf16 computes it, or all products of which it consists. Sums that go
-/// on over several products are kept in float32.
-bool is_bf16_gemm(const Kernel& kernel) {
-  const bool whole = kernel.kind == KernelKind::Gemm || kernel.kind == KernelKind::GroupedGemm;
-  const bool of_weights = kernel.kind == KernelKind::GroupedGemmWeight;
-  if (!whole && !of_weights) return false;
-  if (of_weights) {
-    const bool goes_on = kernel.dims[1] > 1 && kernel.out[0].dtype != DType::F32;
-    if (goes_on || (kernel.out.size() > 1 && kernel.out[1].present())) return false;
-  }
-  const auto fits = [](const Operand& x) {
-    return !x.present() || x.dtype == DType::BF16 || x.dtype == DType::F32;
-  };
-  return kernel.in[0].dtype == DType::BF16 && kernel.in[1].dtype == DType::BF16 &&
-         std::all_of(kernel.in.begin(), kernel.in.end(), fits) && fits(kernel.out[0]);
-}
-
-/// The products of GroupedGemm or GroupedGemmWeight, one after the other
-/// (core/ir/kernels/experts.cpp).
-void run_grouped(KernelFunction gemm, const Kernel& kernel, const KernelArgs& all) {
-  const bool of_weights = kernel.kind == KernelKind::GroupedGemmWeight;
-  const auto& d = kernel.dims;
-  const std::int64_t groups = d[0], parts = groups * d[1];
-  const std::array<std::int64_t, 5> dims =
-      of_weights ? std::array<std::int64_t, 5>{d[3], d[4], d[2], 1, 0}
-                 : std::array<std::int64_t, 5>{d[2], d[3], d[4], 0, d[5] != 0 ? 1 : 0};
-  const auto [m, n, k, ta, tb] = dims;
-  const auto in = [&](std::size_t i, std::int64_t element) {
-    return all.in[i] == nullptr ? nullptr : all.in[i] + element * size_of(kernel.in[i].dtype);
-  };
-  KernelArgs one = all;
-  one.dims = dims.data();
-  one.in[3] = nullptr;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t group = part % groups;
-    one.in[0] = in(0, part * m * k);
-    one.in[1] = in(1, (of_weights ? part : group) * k * n);
-    one.in[2] = of_weights ? nullptr : in(2, group * n);
-    one.out[0] = all.out[0] + (of_weights ? group : part) * m * n * size_of(kernel.out[0].dtype);
-    one.accumulate = of_weights && (all.accumulate || part >= groups);
-    gemm(one);
-  }
-}
-
 }  // namespace
 
 const KernelTables& kernel_tables() {
@@ -88,10 +43,10 @@ const KernelTables& kernel_tables() {
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl")) {
       found.tables[found.count++] = v4_table();
-      if (const KernelFunction gemm = bf16_tile_gemm()) {
+      if (const Bf16Functions bf16 = bf16_tile_functions(); bf16.gemm != nullptr) {
         KernelTable& table = found.tables[found.count++] = v4_table();
         table.isa = "x86-64-v4-amx";
-        table.gemm_bf16 = gemm;
+        table.bf16 = bf16;
       }
     }
 #endif
@@ -197,10 +152,7 @@ void run_kernel(const KernelTable& table, const Kernel& kernel, std::span<std::b
   args.step = context.step;
   args.layer = context.layer;
   args.team = &team;
-  if (table.gemm_bf16 != nullptr && is_bf16_gemm(kernel)) {
-    return kernel.kind == KernelKind::Gemm ? table.gemm_bf16(args)
-                                           : run_grouped(table.gemm_bf16, kernel, args);
-  }
+  if (run_in_bf16(table.bf16, kernel, args)) return;
   const WidenedOperands widened(kernel, args, team);
   function_of(table, kernel)(args);
   if (kernel.stochastic) round_at_random(kernel, address, args, context, team);

@@ -7,6 +7,7 @@
 // is, as it lies, an operand of the product with the values.
 #pragma once
 
+#include "backends/cpu/kernels/simd_bfloat16.hpp"
 #include "backends/cpu/kernels/simd_gemm.hpp"
 #include "backends/cpu/kernels/simd_math.hpp"
 #include "core/base/dropout.hpp"
@@ -18,9 +19,9 @@ namespace {
 template <class T>
 struct AttentionTile {
   static constexpr int64_t kLanes = Tile<T>::kCols;  // queries of a panel
-  static constexpr int64_t kPanels = 16;             // of a tile, for which keys are packed once
+  static constexpr int64_t kPanels = 32;             // of a tile, for which keys are packed once
   static constexpr int64_t kQueries = kLanes * kPanels;
-  static constexpr int64_t kKeys = Tile<T>::kRows * (Tile<T>::kRows == 14 ? 4 : 10);
+  static constexpr int64_t kKeys = Tile<T>::kRows * (Tile<T>::kRows == 14 ? 8 : 20);
 };
 
 /// Rows of a panel's product in scratch memory: whole tiles of registers are written, and whole
@@ -33,9 +34,9 @@ inline int64_t padded_rows(int64_t rows) {
 }
 
 /// c [rows, kCols] = [c +] a b. `a` lies in panels of kRows rows that are `panel` elements apart, b
-/// is one panel of kCols columns. Rows of c are ldc apart, and it has padded_rows(rows) of them.
-/// `next` is what will be packed next.
-template <class T>
+/// is one panel of kCols columns; S says how either lies. Rows of c are ldc apart, and it has
+/// padded_rows(rows) of them. `next` is what will be packed next.
+template <class T, class S = PackedSteps<T>>
 inline void multiply_panels(int64_t rows, int64_t depth, const T* a, int64_t panel, const T* b,
                             T* c, int64_t ldc, bool add, Prefetch& next) {
   constexpr int64_t kRows = Tile<T>::kRows;
@@ -46,17 +47,17 @@ inline void multiply_panels(int64_t rows, int64_t depth, const T* a, int64_t pan
   const int columns = Tile<T>::kCols;
   for (int64_t i = 0; i < rows; i += kRows) {
     const int64_t computed = least((rows - i + kStep - 1) / kStep * kStep, kRows);
-    multiply_rows<T>(depth, a + i / kRows * panel, b, c + i * ldc, ldc, static_cast<int>(computed),
-                     columns, epilogue, absent, absent, next);
+    multiply_rows<T, S>(depth, a + i / kRows * panel, b, c + i * ldc, ldc,
+                        static_cast<int>(computed), columns, epilogue, absent, absent, next);
   }
 }
 
 /// Stores the panel `from` [rows, kLanes], which has whole vectors of rows, as one row of `to` for
 /// each of the first `lanes` queries, `stride` apart: to[lane][row] = [to +] from[row][lane] *
 /// factor[lane].
-template <class T>
-inline void store_transposed(const T* from, int64_t rows, int64_t lanes, const T* factor, T* to,
-                             int64_t stride, bool add) {
+template <class T, class Element>
+inline void store_transposed(const T* from, int64_t rows, int64_t lanes, const T* factor,
+                             Element* to, int64_t stride, bool add) {
   constexpr int64_t W = kWidth<T>, kLanes = AttentionTile<T>::kLanes;
   for (int64_t first = 0; first < lanes; first += W, to += W * stride) {
     const Vec<T> factors = load(factor + first);
@@ -70,14 +71,29 @@ inline void store_transposed(const T* from, int64_t rows, int64_t lanes, const T
       LOCKSTEP_UNROLL
       for (int i = 0; i < W; ++i) store(lines + i * W, block[i]);
       for (int64_t i = 0; i < count; ++i) {
-        T* const at = to + i * stride + r;
+        Element* const at = to + i * stride + r;
         const auto put = [&](auto n) {
           const Vec<T> line = load(lines + i * W, n);
-          store(at, add ? load(at, n) + line : line, n);
+          store_values(at, add ? load_values(at, n) + line : line, n);
         };
         rows - r >= W ? put(Full{}) : put(Part{static_cast<int>(rows - r)});
       }
     }
+  }
+}
+
+inline constexpr double kPerE = 1.44269504088896340736;  // 1 / ln 2: exp(x) = 2^(kPerE x)
+
+/// Loads the first `lanes` rows of `from` as a panel: to[i][lane] = from[lane][i], and 0 beyond.
+template <class T>
+inline void load_transposed(const T* from, int64_t stride, int64_t lanes, int64_t rows, T* to) {
+  pack<T, AttentionTile<T>::kLanes>({from, stride, 1}, lanes, rows, to);
+}
+inline void load_transposed(const Bits* from, int64_t stride, int64_t lanes, int64_t rows,
+                            float* to) {
+  constexpr int64_t kLanes = AttentionTile<float>::kLanes;
+  for (int64_t r = 0; r < rows; ++r, to += kLanes) {
+    for (int64_t i = 0; i < kLanes; ++i) to[i] = i < lanes ? value_of(from[i * stride + r]) : 0;
   }
 }
 
@@ -96,6 +112,7 @@ struct Attention {
   const std::int32_t* ends;       // and where they end, if queries see later keys, too; else null
   int64_t later;  // by how much queries count as later than they are; they see all earlier keys
   T scale;
+  T scale_of_power;  // scale / ln 2: exp(scale s) = 2^(scale_of_power s)
   Attention(const KernelArgs& args, const std::int32_t* piece_starts,
             const std::int32_t* document_starts)
       : batch(args.dims[0]),
@@ -113,7 +130,8 @@ struct Attention {
         documents(document_starts),
         ends(document_starts && args.dims[7] ? document_starts + batch * seq : nullptr),
         later(args.dims[7] << 40),
-        scale(static_cast<T>(1 / __builtin_sqrt(static_cast<double>(head_dim)))) {}
+        scale(static_cast<T>(1 / __builtin_sqrt(static_cast<double>(head_dim)))),
+        scale_of_power(static_cast<T>(kPerE / __builtin_sqrt(static_cast<double>(head_dim)))) {}
   int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
   }
@@ -138,6 +156,16 @@ struct Attention {
   /// they are later than it or its document; less than 1 if none do. It stands at `query`.
   int64_t seen(int64_t b, int64_t s, int64_t query, int64_t first_key) const {
     return (ends ? ends[b * seq + s] : query + 1) - first_key;
+  }
+  /// How many keys of a piece queries before `query_end` of the sequence see at most.
+  int64_t visible(int64_t key_piece, int64_t query_end) const {
+    const int64_t keys = query_end - key_start(key_piece);
+    return keys < 0 ? 0 : least(piece, keys);
+  }
+  /// Where the tile of `tile` keys of a piece begins at which those begin that query s and later
+  /// ones may see.
+  int64_t earlier(int64_t b, int64_t s, int64_t key_piece, int64_t tile) const {
+    return hidden(b, s, key_start(key_piece)) / tile * tile;
   }
   int64_t out(int64_t b, int64_t h, int64_t s) const {
     return ((b * seq + s) * heads + h) * head_dim;
@@ -192,23 +220,33 @@ struct AttentionDropout {
         layer(args.layer),
         below(dropped_below(args.scalars[0])),
         kept(static_cast<T>(1 / (1 - args.scalars[0]))) {}
-  /// Elements of scratch memory that the factors of a tile need.
-  static constexpr int64_t size() { return kDrops ? AttentionTile<T>::kKeys * kLanes : 0; }
+  /// Elements of scratch memory that the factors for a tile of keys need.
+  static constexpr int64_t size(int64_t tile) { return kDrops ? tile * kLanes : 0; }
   /// What the probabilities of head h are multiplied by, as they lie in a tile: of the `lanes`
   /// queries from `row` on, counted over all sequences, for `count` keys from `first` of the
   /// sequence on. Fills `to` and returns it; null if there is no dropout.
   const T* factors(int64_t h, int64_t row, int64_t lanes, int64_t first, int64_t count,
                    T* to) const {
     if (!kDrops) return nullptr;
+    uint32_t begins[kLanes], masks[kLanes], limits[kLanes];
+    T else_by[kLanes];
     for (int64_t i = 0; i < kLanes; ++i) {
       const std::int32_t key = i < lanes ? keys[row + i] : kNothingDropped;
-      const DropoutRow bits = DropoutRow::of_query(key, layer, heads[h]);
-      for (int64_t j = 0; j < count; ++j) {
-        const bool drops = key >= 0 && bits.bits(static_cast<uint32_t>(first + j)) < below;
-        to[j * kLanes + i] = drops ? T(0) : key >= 0 ? kept : T(1);
+      const DropoutRow lane = DropoutRow::of_query(key, layer, heads[h]);
+      begins[i] = lane.begin;
+      masks[i] = lane.mask;
+      limits[i] = key >= 0 ? below : 0;
+      else_by[i] = key >= 0 ? kept : T(1);
+    }
+    DropoutRow bits(0, 0, 0);  // of one lane
+    for (int64_t j = 0; j < count; ++j, to += kLanes) {
+      for (int64_t i = 0; i < kLanes; ++i) {
+        bits.begin = begins[i];
+        bits.mask = masks[i];
+        to[i] = bits.bits(static_cast<uint32_t>(first + j)) < limits[i] ? T(0) : else_by[i];
       }
     }
-    return to;
+    return to - count * kLanes;
   }
 };
 

@@ -1,190 +1,276 @@
 // Attention's backward pass. Included by isa_*.cpp only.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cpu/kernels/simd_attention.hpp"
 
 namespace lockstep::cpu {
 namespace {
 
-/// Scratch memory of the backward pass, cut into its parts.
-template <class T>
-struct BackwardScratch {
-  using A = AttentionTile<T>;
-  static constexpr int64_t kTiles = 4;   // of keys, for which queries are packed once
-  static constexpr int64_t kPanels = 2;  // of queries, over which a product for the keys sums
-  static constexpr int64_t kKeys = kTiles * A::kKeys, kQueries = kPanels * A::kLanes;
-  static constexpr int64_t kScores = A::kKeys * A::kLanes;
-
-  int64_t columns;                 // of the gradients of keys and values: whole panels
-  int64_t rows;                    // of those of queries, which lie transposed
-  T *key, *value, *key_by_column;  // packed tiles of keys
-  T *d_key, *d_value;              // [kKeys, columns]
-  T *query, *d_out;                // packed by query, [D, kLanes] each panel
-  T *query_by_column, *d_out_by_column;
-  T* d_query;                         // [rows, kLanes] each panel
-  T *probs, *d_scores;                // [keys, kLanes] each panel
-  T *probs_by_key, *d_scores_by_key;  // packed: [queries, kRows] each panel
-  T *drawn, *delta;
-
-  BackwardScratch(int64_t D, int64_t factors, int64_t deltas)
-      : columns((D + Tile<T>::kCols - 1) / Tile<T>::kCols * Tile<T>::kCols),
-        rows(padded_rows<T>(D)) {
-    constexpr int64_t kSlack = kWidth<T>;  // packing writes up to a vector beyond a panel
-    const struct {
-      T** part;
-      int64_t size;
-    } parts[] = {{&key, kKeys * D + kSlack},
-                 {&value, kKeys * D + kSlack},
-                 {&key_by_column, kTiles * rows * A::kKeys + kSlack},
-                 {&d_key, kKeys * columns},
-                 {&d_value, kKeys * columns},
-                 {&query, kQueries * D + kSlack},
-                 {&d_out, kQueries * D + kSlack},
-                 {&query_by_column, kQueries * columns + kSlack},
-                 {&d_out_by_column, kQueries * columns + kSlack},
-                 {&d_query, kPanels * rows * A::kLanes},
-                 {&probs, kPanels * kScores},
-                 {&d_scores, kPanels * kScores},
-                 {&probs_by_key, kPanels * kScores + kSlack},
-                 {&d_scores_by_key, kPanels * kScores + kSlack},
-                 {&drawn, factors},
-                 {&delta, deltas}};
-    int64_t size = 0;
-    for (const auto& part : parts) size += part.size;
-    T* at = static_cast<T*>(scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T)));
-    for (const auto& part : parts) {
-      *part.part = at;
-      at += part.size;
-    }
-  }
+/// How the backward pass cuts its work: tiles of keys in a block, for which queries are packed
+/// once; panels of queries, over which a product for the keys sums. Scores lie [kTile, kQueries].
+template <class T, int64_t kKeysOfTile>
+struct BackwardTile {
+  static constexpr int64_t kTile = kKeysOfTile, kTiles = 8, kKeys = kTiles * kTile;
+  static constexpr int64_t kLanes = AttentionTile<T>::kLanes;
+  static constexpr int64_t kPanels = 2, kQueries = kPanels * kLanes;
+  static constexpr int64_t kScores = kTile * kQueries;
 };
 
-/// Packs panels of scores [keys, kLanes], `count` of them side by side, so that a product for the
-/// keys sums over all their queries.
+/// Cuts scratch memory into parts.
 template <class T>
-inline void pack_by_key(const T* scores, int64_t keys, int64_t count, T* out) {
-  using S = BackwardScratch<T>;
-  constexpr int64_t kRows = Tile<T>::kRows, kLanes = AttentionTile<T>::kLanes;
-  for (int64_t k = 0; k < keys; k += kRows) {
-    for (int64_t p = 0; p < count; ++p, out += kRows * kLanes) {
-      pack<T, kRows>({scores + p * S::kScores + k * kLanes, kLanes, 1}, least(kRows, keys - k),
-                     kLanes, out);
+class Parts {
+ public:
+  explicit Parts(T* begin) : at_(begin) {}
+  T* next(int64_t size) {
+    T* const part = at_;
+    at_ += size;
+    return part;
+  }
+
+ private:
+  T* at_;
+};
+
+/// The products of attention's backward pass, in vectors of T. Gradients of queries are those of a
+/// panel, [rows, kLanes]; those of keys and values are of all tiles of a block.
+template <class T>
+class VectorGradients : public BackwardTile<T, AttentionTile<T>::kKeys / 2> {
+  using S = BackwardTile<T, AttentionTile<T>::kKeys / 2>;
+
+ public:
+  using Value = T;    // of scores and sums
+  using Element = T;  // of queries, keys and values in memory
+
+  explicit VectorGradients(const Attention<T>& shape)
+      : shape_(shape),
+        D_(shape.head_dim),
+        rows_(padded_rows<T>(D_)),
+        columns_((D_ + kLanes - 1) / kLanes * kLanes) {}
+  int64_t rows() const { return rows_; }
+  /// Elements of scratch memory. Packing writes up to a vector beyond a panel.
+  int64_t size() const {
+    return S::kKeys * (2 * D_ + rows_ + 2 * columns_) + S::kQueries * 2 * (D_ + columns_) +
+           7 * kWidth<T>;
+  }
+  void place(T* begin) {
+    constexpr int64_t kSlack = kWidth<T>;
+    Parts<T> parts(begin);
+    key_ = parts.next(S::kKeys * D_ + kSlack);
+    value_ = parts.next(S::kKeys * D_ + kSlack);
+    key_by_column_ = parts.next(S::kKeys * rows_ + kSlack);
+    query_ = parts.next(S::kQueries * D_ + kSlack);
+    d_out_ = parts.next(S::kQueries * D_ + kSlack);
+    query_by_column_ = parts.next(S::kQueries * columns_ + kSlack);
+    d_out_by_column_ = parts.next(S::kQueries * columns_ + kSlack);
+    d_key_ = parts.next(S::kKeys * columns_);
+    d_value_ = parts.next(S::kKeys * columns_);
+  }
+  /// Begins a block of `keys` keys, whose gradients are zero.
+  void begin_keys(const T* key, int64_t keys) {
+    for (int64_t k0 = 0; k0 < keys; k0 += S::kTile) {
+      const int64_t count = least(S::kTile, keys - k0);
+      const T* const from = key + k0 * shape_.kv_row;
+      pack<T, kRows>({from, shape_.kv_row, 1}, count, D_, key_ + k0 * D_);
+      pack<T, kRows>({from + shape_.values(), shape_.kv_row, 1}, count, D_, value_ + k0 * D_);
+      pack<T, kRows>({from, 1, shape_.kv_row}, D_, count, key_by_column_ + k0 * rows_);
+    }
+    for (int64_t i = 0; i < S::kKeys * columns_; ++i) d_key_[i] = d_value_[i] = T(0);
+  }
+  /// Packs `queries` queries and the gradients of their results. Those beyond the last are zeros,
+  /// because a product sums over whole panels.
+  void begin_queries(const T* query, const T* d_out, int64_t out_row, int64_t queries) {
+    depth_ = (queries + kLanes - 1) / kLanes * kLanes;
+    pack<T, kLanes>({query, shape_.row, 1}, queries, D_, query_);
+    pack<T, kLanes>({d_out, out_row, 1}, queries, D_, d_out_);
+    const auto by_column = [&](const T* from, int64_t stride, T* to) {
+      for (int64_t c = 0; c < D_; c += kLanes, to += depth_ * kLanes) {
+        pack<T, kLanes>({from + c, 1, stride}, least(kLanes, D_ - c), queries, to);
+        for (int64_t i = queries * kLanes; i < depth_ * kLanes; ++i) to[i] = T(0);
+      }
+    };
+    by_column(query, shape_.row, query_by_column_);
+    by_column(d_out, out_row, d_out_by_column_);
+  }
+  /// The raw scores of panel p for the first `rows` keys from k0 of the block on.
+  void score(int64_t k0, int64_t p, int64_t rows, T* scores, Prefetch& next) const {
+    multiply_panels<T>(rows, D_, key_ + k0 * D_, kRows * D_, query_ + p * kLanes * D_, scores,
+                       S::kQueries, false, next);
+  }
+  /// The gradients of their probabilities.
+  void d_probs(int64_t k0, int64_t p, int64_t rows, T* d_probs, Prefetch& next) const {
+    multiply_panels<T>(rows, D_, value_ + k0 * D_, kRows * D_, d_out_ + p * kLanes * D_, d_probs,
+                       S::kQueries, false, next);
+  }
+  /// Takes the probabilities and the gradients of raw scores of panel p for the next two products:
+  /// of `rows` keys, and of more as zeros, up to `all`.
+  void take(int64_t, int64_t rows, int64_t all, T* probs, T* d_scores) const {
+    for (int64_t j = rows; j < least(S::kTile, all + 3); ++j) {  // products compute a few more
+      for (int64_t i = 0; i < kLanes; ++i) {
+        probs[j * S::kQueries + i] = d_scores[j * S::kQueries + i] = T(0);
+      }
     }
   }
-}
+  /// Adds to the gradients of a panel of queries, if they have any, what the first `rows` of
+  /// `count` keys give.
+  void add_to_query(int64_t k0, int64_t, int64_t count, int64_t rows, const T* d_scores, T* d_query,
+                    bool add, Prefetch& next) const {
+    multiply_panels<T, Steps<1, kRows, S::kQueries>>(
+        D_, rows, key_by_column_ + k0 * rows_, kRows * count, d_scores, d_query, kLanes, add, next);
+  }
+  /// Adds what all panels give to the gradients of the first `rows` keys and their values.
+  void add_to_keys(int64_t k0, int64_t rows, const T* probs, const T* d_scores, Prefetch& next) {
+    using ScoresFirst = Steps<S::kQueries, 1, Tile<T>::kCols>;
+    for (int64_t c = 0; c < D_; c += kLanes) {
+      multiply_panels<T, ScoresFirst>(rows, depth_, probs, kRows * S::kQueries,
+                                      d_out_by_column_ + c * depth_, d_value_ + k0 * columns_ + c,
+                                      columns_, true, next);
+      multiply_panels<T, ScoresFirst>(rows, depth_, d_scores, kRows * S::kQueries,
+                                      query_by_column_ + c * depth_, d_key_ + k0 * columns_ + c,
+                                      columns_, true, next);
+    }
+  }
+  /// Stores the gradients of key j of the block, and of its value.
+  void store_key(int64_t j, T* d_key) const {
+    for_vectors<T>(0, D_, [&](int64_t d, auto n) {
+      store(d_key + d, load(d_key_ + j * columns_ + d, n), n);
+      store(d_key + shape_.values() + d, load(d_value_ + j * columns_ + d, n), n);
+    });
+  }
 
-/// Turns raw scores [keys, kLanes] into probabilities p = exp(scale * score - lse), and gradients
-/// of probabilities into those of raw scores: scale * p * (d - delta).
-template <class T, bool kMasked>
-inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T scale, const T* lse,
-                             const T* delta, const Visible<T>& visible) {
+ private:
+  static constexpr int64_t kRows = Tile<T>::kRows, kLanes = AttentionTile<T>::kLanes;
+  const Attention<T>& shape_;
+  int64_t D_, rows_, columns_;  // of gradients of queries, which lie transposed, and of keys
+  int64_t depth_ = 0;           // lanes of the present panels
+  T *key_ = nullptr, *value_ = nullptr, *key_by_column_ = nullptr;
+  T *query_ = nullptr, *d_out_ = nullptr, *query_by_column_ = nullptr, *d_out_by_column_ = nullptr;
+  T *d_key_ = nullptr, *d_value_ = nullptr;
+};
+
+/// Turns a panel of raw scores into probabilities p = 2^(power * score - norm), and gradients of
+/// probabilities into those of raw scores: scale * p * (d - delta). With dropout, `factors` [keys,
+/// kLanes] are what the probabilities are multiplied by.
+template <class T, int64_t kQueries, bool kMasked, bool kDrops>
+inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T power, T scale, const T* norm,
+                             const T* delta, const T* factors, const Visible<T>& visible) {
   constexpr int W = kWidth<T>, kVectors = Tile<T>::kVectors;
+  Vec<T> norms[kVectors], deltas[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    norms[v] = load(norm + v * W);
+    deltas[v] = load(delta + v * W);
+  }
   for (int64_t j = 0; j < keys; ++j) {
     LOCKSTEP_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t at = j * AttentionTile<T>::kLanes + v * W;
-      Vec<T> e = exponential(load(probs + at) * scale - load(lse + v * W));
+      const int64_t at = j * kQueries + v * W;
+      Vec<T> e = exponential2(load(probs + at) * power - norms[v]);
       if (kMasked) e = visible.choose(j, v, e, Vec<T>{});
-      store(probs + at, e);
-      store(d_scores + at, e * (load(d_scores + at) - load(delta + v * W)) * scale);
+      Vec<T> d = load(d_scores + at), kept = e;
+      if (kDrops) {
+        const Vec<T> factor = load(factors + j * AttentionTile<T>::kLanes + v * W);
+        d *= factor;
+        kept *= factor;
+      }
+      store(probs + at, kept);
+      store(d_scores + at, e * scale * (d - deltas[v]));
     }
   }
 }
 
 /// Handles one (batch, key head) at a time, so that the gradients of keys and values that a group
-/// of query heads shares are always added in the same order.
-template <class T, bool kDrops>
+/// of query heads shares are always added in the same order. `Products` is VectorGradients or
+/// alike.
+template <class Products, bool kDrops>
 void attention_backward(const KernelArgs& args) {
-  using A = AttentionTile<T>;
-  using S = BackwardScratch<T>;
-  constexpr int64_t kLanes = A::kLanes, kRows = Tile<T>::kRows;
+  using T = typename Products::Value;
+  using Element = typename Products::Element;
+  constexpr int64_t kLanes = AttentionTile<T>::kLanes, kQueries = Products::kQueries;
+  constexpr bool kInPlace = std::is_same_v<T, Element>;  // gradients of queries are summed there
   const Attention<T> shape(args, input<std::int32_t>(args, 5), input<std::int32_t>(args, 6));
   const AttentionDropout<T, kDrops> dropout(args, input<std::int32_t>(args, 7));
-  const int64_t D = shape.head_dim, seq = shape.seq, heads_row = shape.heads * D;
-  const T* const qkv = input<T>(args, 0);
-  const T* const o = input<T>(args, 1);
+  const int64_t D = shape.head_dim, seq = shape.seq, out_row = shape.heads * D;
+  const Element* const qkv = input<Element>(args, 0);
+  const Element* const o = input<Element>(args, 1);
   const T* const lse = input<T>(args, 2);
-  const T* const d_o = input<T>(args, 3);
-  T* const dqkv = output<T>(args, 0);
-  const T* const kv_base = shape.starts ? input<T>(args, 4) : qkv;
-  T* const d_kv_base = shape.starts ? output<T>(args, 1) : dqkv;
+  const Element* const d_o = input<Element>(args, 3);
+  Element* const dqkv = output<Element>(args, 0);
+  const Element* const kv_base = shape.starts ? input<Element>(args, 4) : qkv;
+  Element* const d_kv_base = shape.starts ? output<Element>(args, 1) : dqkv;
   parallel(*args.team, shape.batch * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
-    S at(D, dropout.size(), shape.group * seq);  // at.delta, by query: the sum of do * o
+    Products products(shape);
+    const int64_t panel_size = products.rows() * kLanes, of_head = shape.group * seq;
+    const int64_t drawn_size = dropout.size(Products::kTile);
+    const int64_t wide_size = kInPlace ? 0 : of_head * D;
+    const int64_t size = 2 * Products::kScores + Products::kPanels * panel_size + drawn_size +
+                         of_head + wide_size + products.size();
+    Parts<T> parts(
+        static_cast<T*>(scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T))));
+    T* const probs = parts.next(Products::kScores);
+    T* const d_scores = parts.next(Products::kScores);
+    T* const d_query = parts.next(Products::kPanels * panel_size);
+    products.place(parts.next(products.size()));
+    T* const drawn = parts.next(drawn_size);
+    T* const wide = parts.next(wide_size);  // gradients of queries, [group, seq, D]
+    T* const delta = parts.next(of_head);   // by query: the sum of do * o
     T ones[kLanes];
     for (T& one : ones) one = T(1);
 
     // Adds what the queries of a block give to the gradients of a block of keys, and the reverse.
-    // `more` queries come after them.
-    const auto block = [&](int64_t b, int64_t h, int64_t s0, int64_t queries, int64_t query,
-                           int64_t more, int64_t first_key, int64_t keys, const T* delta,
+    // `more` queries come after them; `of` are the sums of this head.
+    const auto block = [&](int64_t b, int64_t g, int64_t h, int64_t s0, int64_t queries,
+                           int64_t query, int64_t more, int64_t first_key, int64_t keys,
                            bool add_to_queries) {
-      const T* const q = qkv + shape.query(b, h, s0);
-      const T* const d_out = d_o + shape.out(b, h, s0);
+      const Element* const q = qkv + shape.query(b, h, s0);
+      const Element* const d_out = d_o + shape.out(b, h, s0);
       const int64_t panels = (queries + kLanes - 1) / kLanes;
-      pack<T, kLanes>({q, shape.row, 1}, queries, D, at.query);
-      pack<T, kLanes>({d_out, heads_row, 1}, queries, D, at.d_out);
-      // Queries beyond the last are zeros, because a product sums over whole panels.
-      const int64_t depth = panels * kLanes;
-      const auto by_column = [&](const T* from, int64_t stride, T* to) {
-        for (int64_t c = 0; c < D; c += kLanes, to += depth * kLanes) {
-          pack<T, kLanes>({from + c, 1, stride}, least(kLanes, D - c), queries, to);
-          for (int64_t i = queries * kLanes; i < depth * kLanes; ++i) to[i] = T(0);
-        }
-      };
-      by_column(q, shape.row, at.query_by_column);
-      by_column(d_out, heads_row, at.d_out_by_column);
-      Prefetch d_queries(Lines<T>{dqkv + shape.query(b, h, s0), shape.row, 1}, queries, D);
-      Prefetch next_queries(Lines<T>{q + queries * shape.row, shape.row, 1}, more, D);
-      Prefetch next_d_out(Lines<T>{d_out + queries * heads_row, heads_row, 1}, more, D);
-      bool begun = false;  // there are gradients of queries
-      for (int64_t k0 = 0; k0 < keys; k0 += A::kKeys) {
-        const int64_t count = least(A::kKeys, keys - k0);
+      products.begin_queries(q, d_out, out_row, queries);
+      Prefetch d_queries(Lines<Element>{dqkv + shape.query(b, h, s0), shape.row, 1}, queries, D);
+      Prefetch next_queries(Lines<Element>{q + queries * shape.row, shape.row, 1}, more, D);
+      Prefetch next_d_out(Lines<Element>{d_out + queries * out_row, out_row, 1}, more, D);
+      bool begun[Products::kPanels] = {};  // there are gradients of its queries
+      for (int64_t k0 = 0; k0 < keys; k0 += Products::kTile) {
+        const int64_t count = least(Products::kTile, keys - k0);
         const int64_t rows = least(count, query + queries - first_key - k0);  // that a query sees
         if (rows <= 0) break;
         for (int64_t p = 0; p < panels; ++p) {
           const int64_t first = p * kLanes, lanes = least(kLanes, queries - first);
           const Visible<T> sees(shape, b, s0 + first, lanes, query + first, first_key + k0, count);
-          T* const probs = at.probs + p * S::kScores;
-          T* const d_scores = at.d_scores + p * S::kScores;
-          multiply_panels<T>(sees.rows, D, at.key + k0 * D, kRows * D, at.query + first * D, probs,
-                             kLanes, false, next_queries);
-          multiply_panels<T>(sees.rows, D, at.value + k0 * D, kRows * D, at.d_out + first * D,
-                             d_scores, kLanes, false, next_d_out);
+          T* const p_probs = probs + first;
+          T* const p_scores = d_scores + first;
+          products.score(k0, p, sees.rows, p_probs, next_queries);
+          products.d_probs(k0, p, sees.rows, p_scores, next_d_out);
           const T* const factors =
-              dropout.factors(h, b * seq + s0 + first, lanes, first_key + k0, sees.rows, at.drawn);
-          for (int64_t i = 0; factors && i < sees.rows * kLanes; ++i) d_scores[i] *= factors[i];
+              dropout.factors(h, b * seq + s0 + first, lanes, first_key + k0, sees.rows, drawn);
           T norm[kLanes], row_delta[kLanes];
           for (int64_t i = 0; i < kLanes; ++i) {
             // A lane without a query has probabilities of zero.
-            norm[i] = i < lanes ? lse[shape.lse(b, h, s0 + first + i)] : T(1e30);
-            row_delta[i] = i < lanes ? delta[s0 + first + i] : T(0);
+            norm[i] = i < lanes ? lse[shape.lse(b, h, s0 + first + i)] * T(kPerE) : T(1e30);
+            row_delta[i] = i < lanes ? delta[g * seq + s0 + first + i] : T(0);
           }
-          const auto softmax = sees.all ? softmax_backward<T, false> : softmax_backward<T, true>;
-          softmax(probs, d_scores, sees.rows, shape.scale, norm, row_delta, sees);
-          for (int64_t i = 0; factors && i < sees.rows * kLanes; ++i) probs[i] *= factors[i];
-          for (int64_t i = sees.rows * kLanes; i < rows * kLanes; ++i) {
-            probs[i] = d_scores[i] = T(0);
-          }
-          multiply_panels<T>(D, rows, at.key_by_column + k0 * at.rows, kRows * count, d_scores,
-                             at.d_query + p * at.rows * kLanes, kLanes, begun, d_queries);
+          const auto softmax = sees.all ? softmax_backward<T, kQueries, false, kDrops>
+                                        : softmax_backward<T, kQueries, true, kDrops>;
+          softmax(p_probs, p_scores, sees.rows, shape.scale_of_power, shape.scale, norm, row_delta,
+                  factors, sees);
+          products.take(p, sees.rows, rows, p_probs, p_scores);
+          if (sees.rows == 0) continue;
+          products.add_to_query(k0, p, count, sees.rows, p_scores, d_query + p * panel_size,
+                                begun[p], d_queries);
+          begun[p] = true;
         }
-        begun = true;
-        pack_by_key(at.probs, rows, panels, at.probs_by_key);
-        pack_by_key(at.d_scores, rows, panels, at.d_scores_by_key);
-        for (int64_t c = 0; c < D; c += kLanes) {
-          multiply_panels<T>(rows, depth, at.probs_by_key, kRows * depth,
-                             at.d_out_by_column + c * depth, at.d_value + k0 * at.columns + c,
-                             at.columns, true, next_d_out);
-          multiply_panels<T>(rows, depth, at.d_scores_by_key, kRows * depth,
-                             at.query_by_column + c * depth, at.d_key + k0 * at.columns + c,
-                             at.columns, true, next_queries);
-        }
+        products.add_to_keys(k0, rows, probs, d_scores, next_d_out);
       }
-      for (int64_t i = 0; !begun && i < panels * at.rows * kLanes; ++i) at.d_query[i] = T(0);
       for (int64_t p = 0; p < panels; ++p) {
-        store_transposed(at.d_query + p * at.rows * kLanes, D, least(kLanes, queries - p * kLanes),
-                         ones, dqkv + shape.query(b, h, s0 + p * kLanes), shape.row,
-                         add_to_queries);
+        T* const sums = d_query + p * panel_size;
+        for (int64_t i = 0; !begun[p] && i < panel_size; ++i) sums[i] = T(0);
+        const int64_t s = s0 + p * kLanes, lanes = least(kLanes, queries - p * kLanes);
+        if constexpr (kInPlace) {
+          store_transposed(sums, D, lanes, ones, dqkv + shape.query(b, h, s), shape.row,
+                           add_to_queries);
+        } else {
+          store_transposed(sums, D, lanes, ones, wide + (g * seq + s) * D, D, add_to_queries);
+        }
       }
     };
 
@@ -195,52 +281,51 @@ void attention_backward(const KernelArgs& args) {
           const int64_t row = shape.out(b, kv * shape.group + g, s);
           Vec<T> sum{};
           for_vectors<T>(0, D, [&](int64_t d, auto n) {
-            sum += load(d_o + row + d, n) * load(o + row + d, n);
+            sum += load_values(d_o + row + d, n) * load_values(o + row + d, n);
           });
-          at.delta[g * seq + s] = sum_lanes<T>(sum);
+          delta[g * seq + s] = sum_lanes<T>(sum);
         }
       }
       for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
-        for (int64_t k0 = 0; k0 < shape.piece; k0 += S::kKeys) {
-          const int64_t keys = least(S::kKeys, shape.piece - k0);
+        for (int64_t k0 = 0; k0 < shape.piece; k0 += Products::kKeys) {
+          const int64_t keys = least(Products::kKeys, shape.piece - k0);
           const int64_t first_key = shape.key_start(key_piece) + k0;
           const int64_t key_at = shape.key(b, kv, key_piece, k0);
-          const T* const key = kv_base + key_at;
-          for (int64_t t = 0; t < keys; t += A::kKeys) {
-            const int64_t count = least(A::kKeys, keys - t);
-            const T* const from = key + t * shape.kv_row;
-            pack<T, kRows>({from, shape.kv_row, 1}, count, D, at.key + t * D);
-            pack<T, kRows>({from + shape.values(), shape.kv_row, 1}, count, D, at.value + t * D);
-            pack<T, kRows>({from, 1, shape.kv_row}, D, count, at.key_by_column + t * at.rows);
-          }
-          for (int64_t i = 0; i < S::kKeys * at.columns; ++i) at.d_key[i] = at.d_value[i] = T(0);
+          products.begin_keys(kv_base + key_at, keys);
           // The first block of keys begins the gradients of all queries, those of later documents
           // too, unless they have met others before.
-          const bool begun = args.accumulate || key_piece > 0 || k0 > 0;
+          const bool begun = (kInPlace && args.accumulate) || key_piece > 0 || k0 > 0;
           for (int64_t g = 0; g < shape.group; ++g) {
             for (int64_t query_piece = 0; query_piece < shape.query_pieces; ++query_piece) {
               const int64_t start = shape.query_start(query_piece);
               const int64_t ahead = first_key - start;  // of the keys, of the piece's first query
-              for (int64_t q0 = ahead > 0 ? ahead / S::kQueries * S::kQueries : 0; q0 < shape.piece;
-                   q0 += S::kQueries) {
+              // Unless gradients are summed elsewhere, which then begin even where none are added.
+              for (int64_t q0 = ahead > 0 && begun ? ahead / kQueries * kQueries : 0;
+                   q0 < shape.piece; q0 += kQueries) {
                 const int64_t s0 = query_piece * shape.piece + q0;
-                const int64_t queries = least(S::kQueries, shape.piece - q0);
+                const int64_t queries = least(kQueries, shape.piece - q0);
                 if (begun && shape.hidden(b, s0, first_key) >= keys) break;
                 const int64_t last = queries - 1;
                 if (begun && shape.seen(b, s0 + last, start + q0 + last, first_key) < 1) continue;
-                const int64_t more = least(S::kQueries, shape.piece - q0 - queries);
-                block(b, kv * shape.group + g, s0, queries, start + q0, more, first_key, keys,
-                      at.delta + g * seq, begun);
+                const int64_t more = least(kQueries, shape.piece - q0 - queries);
+                block(b, g, kv * shape.group + g, s0, queries, start + q0, more, first_key, keys,
+                      begun);
               }
             }
           }
           for (int64_t j = 0; j < keys; ++j) {
-            T* const d_key = d_kv_base + key_at + j * shape.kv_row;
-            for_vectors<T>(0, D, [&](int64_t d, auto n) {
-              store(d_key + d, load(at.d_key + j * at.columns + d, n), n);
-              store(d_key + shape.values() + d, load(at.d_value + j * at.columns + d, n), n);
-            });
+            products.store_key(j, d_kv_base + key_at + j * shape.kv_row);
           }
+        }
+      }
+      if constexpr (!kInPlace) {
+        for (int64_t row = 0; row < of_head; ++row) {
+          const int64_t h = kv * shape.group + row / seq;
+          Element* const to = dqkv + shape.query(b, h, row % seq);
+          for_vectors<T>(0, D, [&](int64_t d, auto n) {
+            const Vec<T> sum = load(wide + row * D + d, n);
+            store_values(to + d, args.accumulate ? load_values(to + d, n) + sum : sum, n);
+          });
         }
       }
     }
@@ -249,7 +334,9 @@ void attention_backward(const KernelArgs& args) {
 
 template <class T>
 void run_attention_backward(const KernelArgs& args) {
-  args.in[7] != nullptr ? attention_backward<T, true>(args) : attention_backward<T, false>(args);
+  using Products = VectorGradients<T>;
+  args.in[7] != nullptr ? attention_backward<Products, true>(args)
+                        : attention_backward<Products, false>(args);
 }
 
 }  // namespace

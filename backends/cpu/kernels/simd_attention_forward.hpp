@@ -10,46 +10,55 @@ namespace {
 template <class T>
 struct RunningSoftmax {
   static constexpr int64_t kLanes = AttentionTile<T>::kLanes;
-  T m[kLanes], l[kLanes];  // by lane: the maximum, and the sum of exp(score - m)
+  /// By how much a score may exceed `m` before m follows it: sums grow by that factor at most, and
+  /// what has been summed need not be multiplied each time that the maximum grows a little.
+  static constexpr T kSlack = 8;
+  T m[kLanes];  // by lane: about the largest score so far, in powers of two; -infinity before any
+  T l[kLanes];  // and the sum of 2^(score - m)
 
-  /// Turns a tile of raw scores [keys, kLanes] into exp(scale * score - m), and 0 where a lane does
-  /// not see the key, and updates m and l. Fills `correction` with exp(old m - new m), and returns
-  /// whether one of these is not 1.
+  /// Turns a tile of raw scores [keys, kLanes] into 2^(scale * score - m), and 0 where a lane does
+  /// not see the key, and updates m and l. Fills `correction` with 2^(old m - new m), and returns
+  /// whether m has changed.
   template <bool kMasked>
   bool add(T* scores, int64_t keys, T scale, const Visible<T>& visible, T* correction) {
     constexpr int W = kWidth<T>, kVectors = Tile<T>::kVectors;
     const Vec<T> lowest = splat<T>(-__builtin_huge_val());
-    Vec<T> top[kVectors], sums[kVectors] = {};
-    for (int v = 0; v < kVectors; ++v) top[v] = load(m + v * W);
+    Vec<T> top[kVectors], base[kVectors], sums[kVectors] = {};
+    for (int v = 0; v < kVectors; ++v) top[v] = lowest;
     for (int64_t j = 0; j < keys; ++j) {
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        Vec<T> score = load(scores + j * kLanes + v * W) * scale;
+        Vec<T> score = load(scores + j * kLanes + v * W);
         if (kMasked) score = visible.choose(j, v, score, lowest);
-        top[v] = max<T>(top[v], score);
+        top[v] = max<T>(score, top[v]);
       }
     }
-    Vec<T> base[kVectors];  // m, but for lanes that have seen no key yet
-    for (int v = 0; v < kVectors; ++v) base[v] = top[v] == lowest ? Vec<T>{} : top[v];
+    IntVec<T> changes{};
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec<T> old = load(m + v * W), scaled = top[v] * scale;
+      const Vec<T> now = scaled > old + kSlack ? scaled : old;
+      base[v] = now == lowest ? Vec<T>{} : now;  // lanes that have seen no key yet
+      changes |= now != old;
+      store(correction + v * W, exponential2<false>(old - base[v]));
+      store(m + v * W, now);
+    }
     for (int64_t j = 0; j < keys; ++j) {
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         T* const at = scores + j * kLanes + v * W;
-        Vec<T> e = exponential(load(at) * scale - base[v]);
+        Vec<T> e = exponential2<false>(load(at) * scale - base[v]);
         if (kMasked) e = visible.choose(j, v, e, Vec<T>{});
         sums[v] += e;
         store(at, e);
       }
     }
-    Vec<T> change{};
     for (int v = 0; v < kVectors; ++v) {
-      const Vec<T> factor = exponential(load(m + v * W) - base[v]);
-      change = max<T>(change, T(1) - factor);
-      store(correction + v * W, factor);
-      store(l + v * W, load(l + v * W) * factor + sums[v]);
-      store(m + v * W, top[v]);
+      store(l + v * W, load(l + v * W) * load(correction + v * W) + sums[v]);
     }
-    return max_lanes<T>(change) > T(0);
+    std::uint64_t words[sizeof changes / sizeof(std::uint64_t)], any = 0;
+    __builtin_memcpy(words, &changes, sizeof changes);
+    for (const std::uint64_t word : words) any |= word;
+    return any != 0;
   }
 };
 
@@ -65,31 +74,87 @@ inline void scale_lanes(T* panel, int64_t rows, const T* factors) {
   }
 }
 
-/// Handles one tile of queries of one head at a time.
-template <class T, bool kDrops>
+/// The products of attention's forward pass, in vectors of T: of a panel of queries with a block of
+/// keys, and of probabilities with their values. Keys and values are packed once for all panels of
+/// a tile of queries. Scores are [kKeys, kLanes], sums [rows, kLanes].
+template <class T>
+class VectorProducts {
+ public:
+  using Value = T;    // of scores and sums
+  using Element = T;  // of queries, keys and values in memory
+  static constexpr int64_t kKeys = AttentionTile<T>::kKeys, kLanes = AttentionTile<T>::kLanes;
+  static constexpr int64_t kMostTiles = 16;  // of a block
+
+  explicit VectorProducts(const Attention<T>& shape)
+      : shape_(shape), D_(shape.head_dim), rows_(padded_rows<T>(D_)) {
+    constexpr int64_t kBytes = Tile<T>::kBlockBytes / 8 * 5;  // of a block, in L2
+    const int64_t tile = kKeys * (D_ + rows_) * static_cast<int64_t>(sizeof(T));
+    tiles_ = kBytes < tile ? 1 : least(kBytes / tile, kMostTiles);
+  }
+  int64_t rows() const { return rows_; }
+  int64_t tiles() const { return tiles_; }
+  /// Elements of scratch memory. Packing writes up to a vector beyond a panel.
+  int64_t size() const { return tiles_ * kKeys * (D_ + rows_) + kLanes * D_ + 3 * kWidth<T>; }
+  void place(T* at) {
+    query_ = at;
+    keys_ = query_ + kLanes * D_ + kWidth<T>;
+    values_ = keys_ + tiles_ * kKeys * D_ + kWidth<T>;
+  }
+  void pack_query(const T* query, int64_t lanes) {
+    pack<T, kLanes>({query, shape_.row, 1}, lanes, D_, query_);
+  }
+  /// Packs `count` keys, and their values, as tile t.
+  void pack_keys(int64_t t, const T* key, int64_t count) {
+    const T* const value = key + shape_.values();
+    pack<T, kRows>({key, shape_.kv_row, 1}, count, D_, keys_ + t * kKeys * D_);
+    pack<T, kRows>({value, 1, shape_.kv_row}, D_, count, values_ + t * kKeys * rows_);
+  }
+  /// The raw scores of the first `rows` keys of tile t.
+  void score(int64_t t, int64_t rows, T* scores, Prefetch& next) const {
+    multiply_panels<T>(rows, D_, keys_ + t * kKeys * D_, kRows * D_, query_, scores, kLanes, false,
+                       next);
+  }
+  /// Adds the values of tile t, which has `count` keys, with the probabilities of the first `rows`;
+  /// `add` if there is a sum.
+  void add_values(int64_t t, int64_t count, int64_t rows, const T* probs, T* sums, bool add,
+                  Prefetch& next) {
+    multiply_panels<T>(D_, rows, values_ + t * kKeys * rows_, kRows * count, probs, sums, kLanes,
+                       add, next);
+  }
+
+ private:
+  static constexpr int64_t kRows = Tile<T>::kRows;
+  const Attention<T>& shape_;
+  int64_t D_, rows_, tiles_ = 1;
+  T *query_ = nullptr, *keys_ = nullptr, *values_ = nullptr;
+};
+
+/// Handles one tile of queries of one head at a time. `Products` is VectorProducts or alike.
+template <class Products, bool kDrops>
 void attention_forward(const KernelArgs& args) {
+  using T = typename Products::Value;
+  using Element = typename Products::Element;
   using A = AttentionTile<T>;
-  constexpr int64_t kLanes = A::kLanes;
+  constexpr int64_t kLanes = A::kLanes, kKeys = Products::kKeys;
   const Attention<T> shape(args, input<std::int32_t>(args, 2), input<std::int32_t>(args, 3));
   const AttentionDropout<T, kDrops> dropout(args, input<std::int32_t>(args, 4));
-  const int64_t D = shape.head_dim, rows = padded_rows<T>(D);
+  const int64_t D = shape.head_dim, out_row = shape.heads * D;
   const int64_t tiles = (shape.piece + A::kQueries - 1) / A::kQueries;
   const int64_t units = shape.query_pieces * tiles;
-  const T* const qkv = input<T>(args, 0);
-  const T* const kv_base = shape.starts ? input<T>(args, 1) : qkv;
+  const Element* const qkv = input<Element>(args, 0);
+  const Element* const kv_base = shape.starts ? input<Element>(args, 1) : qkv;
+  Element* const out = output<Element>(args, 0);
   parallel(*args.team, shape.batch * shape.heads * units, 1, [&](int64_t begin, int64_t end) {
-    // Packing writes up to a vector beyond a panel.
-    const int64_t query_size = A::kQueries * D + kWidth<T>, sums_size = A::kPanels * rows * kLanes;
-    const int64_t key_size = A::kKeys * D + kWidth<T>, value_size = rows * A::kKeys + kWidth<T>;
-    const int64_t size =
-        query_size + sums_size + key_size + value_size + A::kKeys * kLanes + dropout.size();
-    T* const queries_packed =
+    Products products(shape);
+    const int64_t rows = products.rows(), tiles_of_block = products.tiles();
+    const int64_t drawn_size = dropout.size(kKeys), sums_size = A::kPanels * rows * kLanes;
+    const int64_t size = kKeys * kLanes + drawn_size + sums_size + products.size();
+    T* const scores =
         static_cast<T*>(scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T)));
-    T* const sums = queries_packed + query_size;  // running outputs, not yet divided by l
-    T* const keys_packed = sums + sums_size;
-    T* const values_packed = keys_packed + key_size;
-    T* const scores = values_packed + value_size;
-    T* const drawn = scores + A::kKeys * kLanes;
+    T* const drawn = scores + kKeys * kLanes;
+    T* const sums = drawn + drawn_size;  // running outputs, not yet divided by l
+    products.place(sums + sums_size);
+    bool packed[Products::kMostTiles];  // tiles of the present block of keys
     RunningSoftmax<T> softmax[A::kPanels];
     T correction[kLanes];
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -102,80 +167,102 @@ void attention_forward(const KernelArgs& args) {
       const int64_t q0 = shape.query_start(query_piece) + in_piece;  // in the sequence
       const int64_t panels = (queries + kLanes - 1) / kLanes;
       bool begun[A::kPanels];  // the panel has a running output
-      pack<T, kLanes>({qkv + shape.query(b, h, s0), shape.row, 1}, queries, D, queries_packed);
-      if (args.accumulate) {
-        const T* const o = output<T>(args, 0) + shape.out(b, h, s0);
-        for (int64_t p = 0; p < panels; ++p) {
-          pack<T, kLanes>({o + p * kLanes * shape.heads * D, shape.heads * D, 1},
-                          least(kLanes, queries - p * kLanes), D, sums + p * rows * kLanes);
+      // Whether one block has all keys, so that each panel is done before the next begins.
+      const int64_t most_keys = tiles_of_block * kKeys;
+      const bool once =
+          shape.key_pieces == 1 &&
+          shape.visible(0, q0 + queries) - shape.earlier(b, s0, 0, kKeys) <= most_keys;
+      const auto sum_of = [&](int64_t p) { return sums + (once ? 0 : p * rows * kLanes); };
+
+      // Begins panel p. The softmax goes on from what other keys gave, whose sum is exp(lse).
+      const auto begin_panel = [&](int64_t p) {
+        const int64_t first = p * kLanes, lanes = least(kLanes, queries - first);
+        begun[p] = args.accumulate;
+        for (int64_t i = 0; i < kLanes; ++i) {
+          const bool on = args.accumulate && i < lanes;
+          softmax[p].m[i] = on ? output<T>(args, 1)[shape.lse(b, h, s0 + first + i)] * T(kPerE)
+                               : -__builtin_huge_val();
+          softmax[p].l[i] = on ? T(1) : T(0);
         }
-      }
-      for (int64_t i = 0; i < panels * kLanes; ++i) {
-        // The softmax goes on from what other keys gave, whose sum is exp(lse).
-        const bool on = args.accumulate && i < queries;
-        RunningSoftmax<T>& running = softmax[i / kLanes];
-        running.m[i % kLanes] =
-            on ? output<T>(args, 1)[shape.lse(b, h, s0 + i)] : -__builtin_huge_val();
-        running.l[i % kLanes] = on ? T(1) : T(0);
-        begun[i / kLanes] = args.accumulate;
-      }
-      Prefetch outputs(Lines<T>{output<T>(args, 0) + shape.out(b, h, s0), shape.heads * D, 1},
-                       queries, D);
-      for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
-        const int64_t start = shape.key_start(key_piece);
-        const int64_t visible = least(shape.piece, q0 + queries - start);
-        const int64_t earlier = shape.hidden(b, s0, start) / A::kKeys * A::kKeys;
-        for (int64_t k0 = earlier; k0 < visible; k0 += A::kKeys) {
-          const int64_t keys = least(A::kKeys, visible - k0);
-          const T* const key = kv_base + shape.key(b, kv, key_piece, k0);
-          pack<T, Tile<T>::kRows>({key, shape.kv_row, 1}, keys, D, keys_packed);
-          pack<T, Tile<T>::kRows>({key + shape.values(), 1, shape.kv_row}, D, keys, values_packed);
-          const int64_t more = least(A::kKeys, visible - k0 - A::kKeys);
-          const T* const next = key + A::kKeys * shape.kv_row;
-          Prefetch next_keys(Lines<T>{next, shape.kv_row, 1}, more, D);
-          Prefetch next_values(Lines<T>{next + shape.values(), shape.kv_row, 1}, more, D);
-          for (int64_t p = 0; p < panels; ++p) {
-            const int64_t first = p * kLanes, lanes = least(kLanes, queries - first);
-            const Visible<T> sees(shape, b, s0 + first, lanes, q0 + first, start + k0, keys);
-            if (sees.rows == 0 || shape.hidden(b, s0 + first, start + k0) >= keys) continue;
-            multiply_panels<T>(sees.rows, D, keys_packed, Tile<T>::kRows * D,
-                               queries_packed + first * D, scores, kLanes, false,
-                               p % 2 == 0 ? next_keys : next_values);
-            const bool changed = sees.all ? softmax[p].template add<false>(
-                                                scores, sees.rows, shape.scale, sees, correction)
-                                          : softmax[p].template add<true>(
-                                                scores, sees.rows, shape.scale, sees, correction);
-            if (const T* const factors = dropout.factors(h, b * shape.seq + s0 + first, lanes,
-                                                         start + k0, sees.rows, drawn)) {
-              for (int64_t i = 0; i < sees.rows * kLanes; ++i) scores[i] *= factors[i];
-            }
-            T* const sum = sums + p * rows * kLanes;
-            if (begun[p] && changed) scale_lanes(sum, D, correction);
-            multiply_panels<T>(D, sees.rows, values_packed, Tile<T>::kRows * keys, scores, sum,
-                               kLanes, begun[p], outputs);
-            begun[p] = true;
-          }
-        }
-      }
-      for (int64_t p = 0; p < panels; ++p) {
+        if (!args.accumulate) return;
+        load_transposed(out + shape.out(b, h, s0 + first), out_row, lanes, D, sum_of(p));
+      };
+      const auto finish_panel = [&](int64_t p) {
         const int64_t first = p * kLanes, lanes = least(kLanes, queries - first);
         const RunningSoftmax<T>& running = softmax[p];
         T inverse[kLanes];
         for (int64_t i = 0; i < lanes; ++i) {
           inverse[i] = T(1) / running.l[i];
           output<T>(args, 1)[shape.lse(b, h, s0 + first + i)] =
-              running.m[i] + static_cast<T>(__builtin_log(static_cast<double>(running.l[i])));
+              static_cast<T>(static_cast<double>(running.m[i]) / kPerE +
+                             __builtin_log(static_cast<double>(running.l[i])));
         }
-        store_transposed(sums + p * rows * kLanes, D, lanes, inverse,
-                         output<T>(args, 0) + shape.out(b, h, s0 + first), shape.heads * D, false);
+        store_transposed(sum_of(p), D, lanes, inverse, out + shape.out(b, h, s0 + first), out_row,
+                         false);
+      };
+      // Attends from panel p to the keys from k0 of a piece on, whose tiles are those of the block.
+      const auto attend = [&](int64_t p, int64_t key_piece, int64_t k0, int64_t visible) {
+        const int64_t first = p * kLanes, lanes = least(kLanes, queries - first);
+        const int64_t start = shape.key_start(key_piece);
+        const int64_t seen = shape.visible(key_piece, q0 + first + lanes);
+        T* const sum = sum_of(p);
+        bool query_packed = false;
+        // Rows that are about to be needed: those of the result, the next panel's queries, and keys
+        // and values that no query before it sees.
+        const int64_t next = s0 + first + kLanes, more = least(kLanes, queries - first - kLanes);
+        const Element* const key = kv_base + shape.key(b, kv, key_piece, seen);
+        Prefetch outputs(Lines<Element>{out + shape.out(b, h, s0 + first), out_row, 1}, lanes, D);
+        Prefetch queries_ahead(Lines<Element>{qkv + shape.query(b, h, next), shape.row, 1}, more,
+                               D);
+        Prefetch keys_ahead(Lines<Element>{key, shape.kv_row, 1}, least(more, visible - seen), D);
+        Prefetch values_ahead(Lines<Element>{key + shape.values(), shape.kv_row, 1},
+                              least(more, visible - seen), D);
+        Prefetch* const ahead[] = {&queries_ahead, &keys_ahead, &values_ahead};
+        for (int64_t t = 0; t < tiles_of_block && k0 < visible; ++t, k0 += kKeys) {
+          const int64_t keys = least(kKeys, visible - k0);
+          const Visible<T> sees(shape, b, s0 + first, lanes, q0 + first, start + k0, keys);
+          if (sees.rows == 0) break;
+          if (shape.hidden(b, s0 + first, start + k0) >= keys) continue;
+          if (!packed[t]) products.pack_keys(t, kv_base + shape.key(b, kv, key_piece, k0), keys);
+          packed[t] = true;
+          if (!query_packed) products.pack_query(qkv + shape.query(b, h, s0 + first), lanes);
+          query_packed = true;
+          products.score(t, sees.rows, scores, *ahead[t % 3]);
+          const auto add = sees.all ? &RunningSoftmax<T>::template add<false>
+                                    : &RunningSoftmax<T>::template add<true>;
+          const bool changed =
+              (softmax[p].*add)(scores, sees.rows, shape.scale_of_power, sees, correction);
+          if (const T* const factors = dropout.factors(h, b * shape.seq + s0 + first, lanes,
+                                                       start + k0, sees.rows, drawn)) {
+            for (int64_t i = 0; i < sees.rows * kLanes; ++i) scores[i] *= factors[i];
+          }
+          if (begun[p] && changed) scale_lanes(sum, D, correction);
+          products.add_values(t, keys, sees.rows, scores, sum, begun[p], outputs);
+          begun[p] = true;
+        }
+      };
+      for (int64_t p = 0; !once && p < panels; ++p) begin_panel(p);
+      for (int64_t key_piece = 0; key_piece < shape.key_pieces; ++key_piece) {
+        const int64_t visible = shape.visible(key_piece, q0 + queries);
+        for (int64_t k0 = shape.earlier(b, s0, key_piece, kKeys); k0 < visible; k0 += most_keys) {
+          for (bool& tile : packed) tile = false;
+          for (int64_t p = 0; p < panels; ++p) {
+            if (once) begin_panel(p);
+            attend(p, key_piece, k0, visible);
+            if (once) finish_panel(p);
+          }
+        }
       }
+      for (int64_t p = 0; !once && p < panels; ++p) finish_panel(p);
     }
   });
 }
 
 template <class T>
 void run_attention_forward(const KernelArgs& args) {
-  args.in[4] != nullptr ? attention_forward<T, true>(args) : attention_forward<T, false>(args);
+  using Products = VectorProducts<T>;
+  args.in[4] != nullptr ? attention_forward<Products, true>(args)
+                        : attention_forward<Products, false>(args);
 }
 
 }  // namespace

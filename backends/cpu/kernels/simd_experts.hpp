@@ -2,6 +2,7 @@
 // experts make of them. Included by isa_*.cpp only.
 #pragma once
 
+#include "backends/cpu/kernels/ragged_parts.hpp"
 #include "backends/cpu/kernels/simd_elementwise.hpp"
 #include "backends/cpu/kernels/simd_gemm.hpp"
 #include "backends/cpu/kernels/simd_math.hpp"
@@ -48,19 +49,6 @@ void run_grouped_gemm_weight(const KernelArgs& args) {
       });
     }
   });
-}
-
-/// Calls body(group, first row, rows) for every part of the rows that counts list, in order. Every
-/// block of parts begins at its own part of the places.
-template <class Body>
-void for_ragged_parts(const std::int32_t* counts, int64_t parts, int64_t groups, int64_t blocks,
-                      int64_t places, const Body& body) {
-  int64_t row = 0;
-  for (int64_t part = 0; part < parts; ++part) {
-    if (part % (parts / blocks) == 0) row = part / (parts / blocks) * (places / blocks);
-    if (counts[part] > 0) body(part % groups, row, int64_t{counts[part]});
-    row += counts[part];
-  }
 }
 
 template <class T>

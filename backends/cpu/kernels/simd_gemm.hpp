@@ -33,8 +33,17 @@ struct Epilogue {
   int64_t ld_resid = 0;
 };
 
+/// Where the operands of a tile lie: by how many elements a row of A is from the next, and each
+/// operand goes on from one step of the depth to the next. By default both are packed.
+template <int64_t kRow, int64_t kDepthA, int64_t kDepthB>
+struct Steps {
+  static constexpr int64_t row = kRow, depth_a = kDepthA, depth_b = kDepthB;
+};
+template <class T>
+using PackedSteps = Steps<1, Tile<T>::kRows, Tile<T>::kCols>;
+
 /// Sums one tile of C over `depth`, from the first kActive rows of a panel of A and a panel of B.
-template <class T, int kActive>
+template <class T, int kActive, class S>
 inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t ldc, Prefetch& next,
                      Vec<T> (&sum)[Tile<T>::kRows][Tile<T>::kVectors]) {
   constexpr int kVectors = Tile<T>::kVectors;
@@ -45,12 +54,12 @@ inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t 
     for (int v = 0; v < kVectors; ++v) column[v] = load(b + v * kWidth<T>);
     LOCKSTEP_UNROLL
     for (int i = 0; i < kActive; ++i) {
-      const Vec<T> factor = splat(a[i]);
+      const Vec<T> factor = splat(a[i * S::row]);
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) sum[i][v] += factor * column[v];
     }
-    a += Tile<T>::kRows;
-    b += Tile<T>::kCols;
+    a += S::depth_a;
+    b += S::depth_b;
   };
   int64_t k = 0;
   for (; k + kStep <= depth; k += kStep) {
@@ -65,7 +74,7 @@ inline void sum_tile(int64_t depth, const T* a, const T* b, const T* c, int64_t 
 }
 
 /// Computes one tile of C from one panel of A and one of B; `rows` x `cols` of the tile exist.
-template <class T, int kActive>
+template <class T, int kActive, class S>
 inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
                           int cols, const Epilogue<T>& epilogue, const T* bias, const T* resid,
                           Prefetch& next) {
@@ -73,7 +82,7 @@ inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t l
   constexpr int kCols = Tile<T>::kCols;
   constexpr int W = kWidth<T>;
   Vec<T> sum[Tile<T>::kRows][kVectors] = {};
-  sum_tile<T, kActive>(depth, a, b, c, ldc, next, sum);
+  sum_tile<T, kActive, S>(depth, a, b, c, ldc, next, sum);
   if (rows == kActive && cols == kCols) {
     LOCKSTEP_UNROLL
     for (int i = 0; i < kActive; ++i) {
@@ -107,19 +116,20 @@ inline void multiply_tile(int64_t depth, const T* a, const T* b, T* c, int64_t l
 }
 
 /// The same with only as many sums as the rows need, because the last tile of a block may have few.
-template <class T, class... Rest>
+template <class T, class S = PackedSteps<T>, class... Rest>
 inline void multiply_rows(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, int rows,
                           Rest&... rest) {
   constexpr int kRows = Tile<T>::kRows;
   constexpr int kStep = kRows == 14 ? 4 : 2;
   if (rows > 2 * kStep + kStep) {
-    multiply_tile<T, kRows>(depth, a, b, c, ldc, rows, rest...);
+    multiply_tile<T, kRows, S>(depth, a, b, c, ldc, rows, rest...);
   } else if (rows > 2 * kStep) {
-    multiply_tile<T, (3 * kStep < kRows ? 3 * kStep : kRows)>(depth, a, b, c, ldc, rows, rest...);
+    multiply_tile<T, (3 * kStep < kRows ? 3 * kStep : kRows), S>(depth, a, b, c, ldc, rows,
+                                                                 rest...);
   } else if (rows > kStep) {
-    multiply_tile<T, 2 * kStep>(depth, a, b, c, ldc, rows, rest...);
+    multiply_tile<T, 2 * kStep, S>(depth, a, b, c, ldc, rows, rest...);
   } else {
-    multiply_tile<T, kStep>(depth, a, b, c, ldc, rows, rest...);
+    multiply_tile<T, kStep, S>(depth, a, b, c, ldc, rows, rest...);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "core/base/bfloat16.hpp"
 #include "core/base/dropout.hpp"
 #include "tests/backends/cpu/kernels/kernel_case.hpp"
 
@@ -92,6 +93,8 @@ KernelCase backward_case(const Shape& s, const Values& qkv, const Values& o, con
 const Shape kShapes[] = {{1, 1, 1, 1, 1},   {2, 3, 2, 2, 5},   {1, 17, 3, 1, 8},
                          {2, 64, 2, 1, 16}, {1, 65, 4, 2, 33}, {1, 130, 2, 2, 64},
                          {3, 113, 1, 1, 7}, {1, 260, 2, 1, 12}};
+/// More keys than are packed at a time, and more queries than read them.
+const Shape kLongShapes[] = {{1, 1300, 1, 1, 80}, {1, 2100, 1, 1, 4}};
 
 TEST_CASE("attention forward equals the softmax over earlier keys", "[backends][cpu]") {
   for (const Shape& s : kShapes) {
@@ -99,6 +102,46 @@ TEST_CASE("attention forward equals the softmax over earlier keys", "[backends][
     const Values qkv = random_values(s.qkv(), 11, 2.0);
     const auto expected = reference(s, qkv, Values(s.out(), 0));
     check_case(forward_case(s, qkv), {expected[0], expected[1]}, 2e-6, 1e-14);
+  }
+}
+
+TEST_CASE("attention of more keys than are packed at a time equals its definition",
+          "[backends][cpu]") {
+  for (const Shape& s : kLongShapes) {
+    INFO(s.seq << " " << s.dim);
+    const Values qkv = random_values(s.qkv(), 13, 2.0), d_out = random_values(s.out(), 14);
+    const auto expected = reference(s, qkv, d_out);
+    check_case(forward_case(s, qkv), {expected[0], expected[1]}, 2e-6, 1e-14);
+    check_case(backward_case(s, qkv, expected[0], expected[1], d_out), {expected[2]}, 4e-6, 2e-14);
+  }
+}
+
+Values rounded(Values values) {
+  for (double& x : values) x = static_cast<float>(bfloat16(static_cast<float>(x)));
+  return values;
+}
+
+TEST_CASE("attention in bfloat16 is within its roundings of the definition", "[backends][cpu]") {
+  // On tiles, probabilities and gradients of scores are rounded to 8 bits before products, by
+  // 2^-9 of each at most; results are rounded once more. Relative to the largest result.
+  constexpr double kForward = 5e-3, kBackward = 8e-3;
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  shapes.push_back(kLongShapes[0]);
+  for (const Shape& s : shapes) {
+    INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.dim);
+    const Values qkv = rounded(random_values(s.qkv(), 11, 2.0));
+    const Values d_out = rounded(random_values(s.out(), 12));
+    const auto expected = reference(s, qkv, d_out);
+    KernelCase forward = forward_case(s, qkv);
+    KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
+    forward.dtype = backward.dtype = DType::BF16;
+    const auto found = run_everywhere(forward), gradients = run_everywhere(backward);
+    for (std::size_t t = 0; t < found.size(); ++t) {
+      INFO(kernel_tables().tables[t].isa);
+      CHECK(relative_error(found[t][0], expected[0]) <= kForward);
+      CHECK(relative_error(found[t][1], expected[1]) <= 2e-6);  // statistics are not rounded
+      CHECK(relative_error(gradients[t][0], expected[2]) <= kBackward);
+    }
   }
 }
 

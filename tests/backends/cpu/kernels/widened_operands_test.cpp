@@ -208,6 +208,62 @@ TEST_CASE("products of experts in bfloat16 are those of their exact operands", "
   }
 }
 
+TEST_CASE("counted products of experts in bfloat16 are the products of their rows",
+          "[backends][cpu]") {
+  constexpr std::int64_t kGroups = 3, kChunks = 2, kPlaces = 80, kN = 34, kK = 45;
+  const std::vector<std::int64_t> counts = {3, 0, 33, 17, 0, 20};  // of chunk 0, then of chunk 1
+  const auto slice = [](const Values& all, std::int64_t begin, std::int64_t n) {
+    return Values(all.begin() + begin, all.begin() + begin + n);
+  };
+  const Values a = rounded(random_values(to_size(kPlaces * kK), 1));
+  const Values b = rounded(random_values(to_size(kGroups * kN * kK), 2));
+  const Values bias = rounded(random_values(to_size(kGroups * kN), 3));
+  const Values dy = rounded(random_values(to_size(kPlaces * kN), 4));
+  KernelCase forward{KernelKind::RaggedGemm, DType::BF16};
+  forward.dims = {kGroups, kChunks, kPlaces, 73, kN, kK, 1, 1};
+  forward.in = {{a}, {b}, {bias}, {Values(counts.begin(), counts.end())}};
+  forward.out = {{to_size(kPlaces * kN), -1, Values(to_size(kPlaces * kN), 7)}};
+  const auto results = run_everywhere(forward);
+  KernelCase weight{KernelKind::RaggedGemmWeight, DType::BF16};
+  weight.dims = {kGroups, 1, kPlaces, kPlaces, kN, kK, 1};
+  weight.in = {{dy}, {a}, {{3, 0, 33}}};
+  weight.out = {{to_size(kGroups * kN * kK)}, {0}};
+  const auto gradients = run_everywhere(weight);
+  for (int t = 0; t < kernel_tables().count; ++t) {
+    INFO(kernel_tables().tables[t].isa);
+    std::int64_t row = 0;
+    for (std::size_t part = 0; part < counts.size(); ++part) {
+      const std::int64_t g = static_cast<std::int64_t>(part) % kGroups, rows = counts[part];
+      if (rows > 0) {
+        KernelCase one{KernelKind::Gemm, DType::BF16};
+        one.dims = {rows, kN, kK, 0, 1};
+        one.in = {{slice(a, row * kK, rows * kK)},
+                  {slice(b, g * kN * kK, kN * kK)},
+                  {slice(bias, g * kN, kN)},
+                  {}};
+        one.out = {{to_size(rows * kN)}};
+        CHECK(bit_equal(run_once(one, kernel_tables().tables[t], 1)[0],
+                        slice(results[to_size(t)][0], row * kN, rows * kN)));
+      }
+      if (part < kGroups) {
+        Values expected(to_size(kN * kK), 0);
+        if (rows > 0) {
+          KernelCase one{KernelKind::Gemm, DType::BF16};
+          one.dims = {kN, kK, rows, 1, 0};
+          one.in = {{slice(dy, row * kN, rows * kN)}, {slice(a, row * kK, rows * kK)}, {}, {}};
+          one.out = {{to_size(kN * kK)}};
+          expected = run_once(one, kernel_tables().tables[t], 1)[0];
+        }
+        CHECK(bit_equal(expected, slice(gradients[to_size(t)][0], g * kN * kK, kN * kK)));
+      }
+      row += rows;
+    }
+    for (std::int64_t i = row * kN; i < kPlaces * kN; ++i) {
+      REQUIRE(results[to_size(t)][0][to_size(i)] == 7);  // places behind the rows
+    }
+  }
+}
+
 TEST_CASE("types may be mixed: bfloat16 in, a float32 sum out", "[backends][cpu]") {
   const Values x = rounded(random_values(6, 11)), dy = rounded(random_values(4, 12));
   Memory a(6, DType::BF16), b(4, DType::BF16), sum(6, DType::F32);
