@@ -118,7 +118,7 @@ class Engine {
             start_copy(c);
             break;
         }
-      } else if (!state_.fluid || event.version() == state_.activities[c].version) {
+      } else if (!state_.fluid || rates_.ends(c, event.version())) {
         now_ = event.time;
         complete(c);
       }
@@ -126,15 +126,23 @@ class Engine {
   }
 
   /// Of many ranks, an event's state lies in memory that no cache holds: it is asked for while the
-  /// events before it are worked on.
+  /// events before it are worked on. What the next one leads to is known once its own state is
+  /// there.
   void prefetch_next() const {
     for (std::size_t i = 0; i < std::min<std::size_t>(heap_.size(), 5); ++i) {
       const std::uint32_t c = heap_[i].key() >> 1;
       __builtin_prefetch(&cells_[c]);
+      if (state_.fluid) __builtin_prefetch(&cells_[c].activity);
       __builtin_prefetch(&ranks_[c / kNumStreams]);
       __builtin_prefetch(ranks_[c / kNumStreams].waits_for);
-      if (state_.fluid) __builtin_prefetch(&state_.activities[c]);
     }
+    if (heap_.empty()) return;
+    const std::uint32_t next = heap_.top().key() >> 1;
+    const SimRank& r = ranks_[next / kNumStreams];
+    for_each_bit(r.waiting | r.transferring, [&](std::uint32_t s) {
+      __builtin_prefetch(&cells_[next / kNumStreams * kNumStreams + s], 1);
+    });
+    if (cells_[next].state == Cell::Active) prefetch_members(next);
   }
 
   /// A sum of durations that overflows lies before now.
@@ -229,7 +237,7 @@ class Engine {
       __builtin_prefetch(&ranks_[rank], 1);
       __builtin_prefetch(ranks_[rank].waits_for, 1);
       __builtin_prefetch(&cells_[rank * kNumStreams], 1);  // its next call waits
-      if (state_.fluid) __builtin_prefetch(&state_.activities[rank * kNumStreams], 1);
+      if (state_.fluid) __builtin_prefetch(&cells_[rank * kNumStreams].activity, 1);
     }
   }
 

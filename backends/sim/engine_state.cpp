@@ -10,8 +10,8 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
       fluid(plan.crowded_devices || plan.shared_ports || plan.shared_drives || overlap > 1),
       ranks(plan.folding.representatives.size()),
       cells(ranks.size() * kNumStreams),
-      activities(fluid ? cells.size() : 0),
       meetings(plan.instances.size()),
+      device_of(ranks.size()),
       at_drives(plan.drives.ranks.size(), 0),
       shares(plan.shared_ports ? ranks.size() * kPortsOfRank : 0,
              plan.shared_ports ? cells.size() : 0) {
@@ -23,7 +23,8 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
     r.role = &program.roles[role];
     r.plan = &plan.roles[role];
     r.duration = (r.rank == plan.straggler ? plan.slow_duration : plan.duration).data();
-    r.device = static_cast<std::uint32_t>(r.rank / std::max(1, cluster.ranks_per_device));
+    const std::uint32_t device = device_of[i] =
+        static_cast<std::uint32_t>(r.rank / std::max(1, cluster.ranks_per_device));
     std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
     timeline.times[i].resize(r.role->ops.size());
     r.times = timeline.times[i].data();
@@ -35,11 +36,11 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
       cell.rank = i;
       cell.reached = cell.count > 0 ? *cell.order : kNone;
     }
-    if (r.device >= running_on.size()) {
-      running_on.resize(r.device + 1, 0);
-      ranks_on.resize(r.device + 1);
+    if (device >= running_on.size()) {
+      running_on.resize(device + 1, 0);
+      ranks_on.resize(device + 1);
     }
-    ranks_on[r.device].push_back(i);
+    ranks_on[device].push_back(i);
   }
 }
 

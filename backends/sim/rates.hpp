@@ -14,7 +14,8 @@
 
 namespace lockstep::sim {
 
-/// Keeps the activities of an EngineState whose `fluid` is true, and the event of each one's end.
+/// Keeps the activities of an EngineState whose `fluid` is true, and an event of each one that is
+/// not later than its end.
 class Rates {
  public:
   Rates(const Program& program, const ClusterSpec& cluster, const Plan& plan, EngineState& state,
@@ -25,19 +26,19 @@ class Rates {
         state_(state),
         ranks_(state.ranks),
         cells_(state.cells),
-        activities_(state.activities),
         heap_(heap) {}
 
   /// The front op of `leader`, and of the cells linked behind it, is active from now on.
   void begin(std::uint32_t leader, std::int64_t duration, std::int64_t now) {
     now_ = now;
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) mark_active(c, true);
-    Activity& activity = activities_[leader];
+    Activity& activity = cells_[leader].activity;
     activity.started = now_;
     activity.work = duration;
     activity.remaining = static_cast<double>(duration);
     activity.since = now_;
     activity.rate = 0;  // retime() sets it, together with the event
+    activity.due = kNever;
     use_ports(leader);
     count(leader, 1);
     retime(leader);
@@ -47,20 +48,36 @@ class Rates {
   void end(std::uint32_t leader, std::int64_t now) {
     now_ = now;
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) mark_active(c, false);
-    activities_[leader].rate = 0;
-    ++activities_[leader].version;
+    cells_[leader].activity.rate = 0;
+    ++cells_[leader].activity.version;
     count(leader, -1);
     if (plan_.shared_ports) {
       state_.shares.remove(leader, changes_);
       retime_changed();
     }
     if (cells_[leader].kind == OpKind::Call && !plan_.crowded_devices) {
-      const Activity& activity = activities_[leader];
+      const Activity& activity = cells_[leader].activity;
       ranks_[cells_[leader].rank].slowed += now_ - activity.started - activity.work;
     }
   }
 
+  /// Whether the activity of `leader`, an event of whose end has come, ends now. If it has been
+  /// slowed down since, its next event follows.
+  bool ends(std::uint32_t leader, std::uint32_t version) {
+    const Activity& activity = cells_[leader].activity;
+    if (version != activity.version) return false;
+    if (activity.end == activity.due) return true;
+    announce(leader);
+    return false;
+  }
+
  private:
+  void announce(std::uint32_t leader) {
+    Activity& activity = cells_[leader].activity;
+    activity.due = activity.end;
+    heap_.push({activity.end, leader << 1, ++activity.version});
+  }
+
   /// Whether the op at the front of a cell runs beside the device, so that neither slows the other.
   /// What the host computes does, unless the device is its own host and ranks share it: then it
   /// counts like any computation.
@@ -77,18 +94,20 @@ class Rates {
     if (is_aside(leader)) return;
     if (kind == OpKind::Call) {
       SimRank& r = ranks_[cells_[leader].rank];
-      r.running_calls += change;
+      r.running_calls = static_cast<std::int16_t>(r.running_calls + change);
       retime_transfers(r);
-      if (plan_.crowded_devices) occupy(r.device, change);
+      if (plan_.crowded_devices) occupy(cells_[leader].rank, change);
       return;
     }
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
       SimRank& r = ranks_[cells_[c].rank];
-      r.running_transfers += change;
+      r.running_transfers = static_cast<std::int16_t>(r.running_transfers + change);
       retime_calls(r);
       // Of a message's two ends one copies; of a collective's members all do.
       const bool copies = c == leader || !is_p2p(kind);
-      if (plan_.crowded_devices && plan_.cores_transfer && copies) occupy(r.device, change);
+      if (plan_.crowded_devices && plan_.cores_transfer && copies) {
+        occupy(cells_[c].rank, change);
+      }
     }
   }
 
@@ -112,7 +131,8 @@ class Rates {
     return std::min(1.0, drives.all(reads).v / users / drives.alone(reads).v);
   }
 
-  void occupy(std::uint32_t device, int change) {
+  void occupy(std::uint32_t rank, int change) {
+    const std::uint32_t device = state_.device_of[rank];
     state_.running_on[device] += change;
     for (const std::uint32_t neighbour : state_.ranks_on[device]) {
       retime_calls(ranks_[neighbour]);
@@ -120,9 +140,10 @@ class Rates {
     }
   }
 
-  /// The part of its full rate at which what runs on a device progresses.
-  double device_share(std::uint32_t device) const {
+  /// The part of its full rate at which what runs on a rank's device progresses.
+  double device_share(std::uint32_t rank) const {
     if (!plan_.crowded_devices) return 1;
+    const std::uint32_t device = state_.device_of[rank];
     return std::min(1.0, std::max(1, cluster_.device.concurrent_ranks) /
                              static_cast<double>(state_.running_on[device]));
   }
@@ -170,13 +191,13 @@ class Rates {
     if (is_aside(leader)) return 1;
     if (cells_[leader].kind == OpKind::Call) {
       const SimRank& r = ranks_[cells_[leader].rank];
-      const double share = device_share(r.device);
+      const double share = device_share(cells_[leader].rank);
       return r.running_transfers > 0 ? share / state_.overlap : share;
     }
     double share = plan_.shared_ports ? state_.shares.share(leader) : 1.0;
     if (plan_.cores_transfer) {
       for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
-        share = std::min(share, device_share(ranks_[cells_[c].rank].device));
+        share = std::min(share, device_share(cells_[c].rank));
       }
     }
     for (std::uint32_t c = leader; c != kNone; c = cells_[c].next) {
@@ -186,16 +207,16 @@ class Rates {
   }
 
   void retime(std::uint32_t leader) {
-    Activity& activity = activities_[leader];
+    Activity& activity = cells_[leader].activity;
     const double new_rate = rate(leader);
     if (new_rate == activity.rate) return;
     const double done = static_cast<double>(now_ - activity.since) * activity.rate;
     activity.remaining = std::max(0.0, activity.remaining - done);
     activity.since = now_;
     activity.rate = new_rate;
-    ++activity.version;
-    const std::int64_t left = std::llround(activity.remaining / new_rate);
-    heap_.push({now_ + left, leader << 1, activity.version});
+    activity.end = now_ + std::llround(activity.remaining / new_rate);
+    // What is slowed down keeps its event, for it is often sped up again before that comes.
+    if (activity.end < activity.due) announce(leader);
   }
 
   std::size_t num_groups_;
@@ -205,7 +226,6 @@ class Rates {
   // Parts of it:
   std::vector<SimRank>& ranks_;
   std::vector<Cell>& cells_;
-  std::vector<Activity>& activities_;
   EventHeap& heap_;
   PortShares::Changes changes_;
   std::int64_t now_ = 0;

@@ -92,7 +92,7 @@ Result<RunResult> SimBackend::run(const Program& program, const ClusterSpec& clu
   if (std::any_of(slowed.begin(), slowed.end(), [](SimTime t) { return t > SimTime{}; })) {
     for (const SimTime of_rank : slowed) trace.slowed.push_back(of_rank.count());
   }
-  if (options.memory_samples) add_memory_samples(trace, program);
+  if (options.memory_samples) trace.memory = memory_samples(trace, program);
   return result;
 }
 

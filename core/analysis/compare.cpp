@@ -131,27 +131,16 @@ std::vector<RankDifference> compare_ranks(const Report& a, const Report& b) {
   return result;
 }
 
-std::map<std::string, std::int64_t> most_memory(const Trace& trace) {
+std::map<std::string, std::int64_t> most_memory(const Trace& trace,
+                                                const std::vector<MemorySample>& samples) {
   std::map<std::string, std::int64_t> result;
-  for (const MemorySample& sample : trace.memory) {
+  for (const MemorySample& sample : samples) {
     for (std::size_t k = 0; k < sample.bytes_by_kind.size(); ++k) {
       if (k >= trace.memory_kinds.size() || sample.bytes_by_kind[k] == 0) continue;
       std::int64_t& most = result[trace.memory_kinds[k]];
       most = std::max(most, sample.bytes_by_kind[k]);
     }
   }
-  return result;
-}
-
-std::vector<MemoryDifference> compare_memory(const Trace& a, const Trace& b) {
-  std::map<std::string, MemoryDifference> joined;
-  for (const auto& [kind, bytes] : most_memory(a)) joined[kind].a = Bytes{bytes};
-  for (const auto& [kind, bytes] : most_memory(b)) joined[kind].b = Bytes{bytes};
-  std::vector<MemoryDifference> result;
-  for (const auto& [kind, d] : joined) result.push_back({kind, d.a, d.b});
-  std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) {
-    return std::abs(x.a.v - x.b.v) > std::abs(y.a.v - y.b.v);
-  });
   return result;
 }
 
@@ -202,6 +191,21 @@ std::string change_of(const KindTime& a, const KindTime& b) {
   return change_text(a.time.v, b.time.v);
 }
 
+std::vector<MemoryDifference> compare_memory(const Trace& a,
+                                             const std::vector<MemorySample>& samples_a,
+                                             const Trace& b,
+                                             const std::vector<MemorySample>& samples_b) {
+  std::map<std::string, MemoryDifference> joined;
+  for (const auto& [kind, bytes] : most_memory(a, samples_a)) joined[kind].a = Bytes{bytes};
+  for (const auto& [kind, bytes] : most_memory(b, samples_b)) joined[kind].b = Bytes{bytes};
+  std::vector<MemoryDifference> result;
+  for (const auto& [kind, d] : joined) result.push_back({kind, d.a, d.b});
+  std::stable_sort(result.begin(), result.end(), [](const auto& x, const auto& y) {
+    return std::abs(x.a.v - x.b.v) > std::abs(y.a.v - y.b.v);
+  });
+  return result;
+}
+
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b) {
   Comparison result;
   result.same_program = a.program_hash == b.program_hash && !a.program_hash.empty();
@@ -216,7 +220,7 @@ Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const
   result.streams =
       differences<StreamDifference>(times_by_stream(trace_a), times_by_stream(trace_b));
   result.ranks = compare_ranks(a, b);
-  result.memory = compare_memory(trace_a, trace_b);
+  result.memory = compare_memory(trace_a, trace_a.memory, trace_b, trace_b.memory);
   result.steps = compare_steps(trace_a, trace_b);
   result.losses = compare_losses(a.losses, b.losses);
   result.parts_a = step_causes(a);

@@ -75,5 +75,10 @@ struct Comparison {
 };
 
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b);
+/// Comparison::memory, of samples that the traces need not have themselves.
+std::vector<MemoryDifference> compare_memory(const Trace& a,
+                                             const std::vector<MemorySample>& samples_a,
+                                             const Trace& b,
+                                             const std::vector<MemorySample>& samples_b);
 
 }  // namespace lockstep

@@ -91,15 +91,15 @@ const MemorySample* MemoryCurve::at(SimTime t) const {
   return after == samples.begin() ? nullptr : &*(after - 1);
 }
 
-MemoryCurve memory_curve(const Trace& trace, Rank rank) {
+MemoryCurve memory_curve(const Trace& trace, Rank rank, std::span<const MemorySample> samples) {
   MemoryCurve curve;
   if (to_size(rank) < trace.peak_memory.size()) curve.arena = trace.peak_memory[rank];
   const Rank original = trace.same_as[rank];
   const auto first =
-      std::lower_bound(trace.memory.begin(), trace.memory.end(), original,
+      std::lower_bound(samples.begin(), samples.end(), original,
                        [](const MemorySample& s, Rank value) { return s.rank < value; });
   const auto last =
-      std::upper_bound(first, trace.memory.end(), original,
+      std::upper_bound(first, samples.end(), original,
                        [](Rank value, const MemorySample& s) { return value < s.rank; });
   curve.samples = {first, last};
   for (const MemorySample& sample : curve.samples) {

@@ -53,7 +53,11 @@ struct MemoryCurve {
   const MemorySample* at(SimTime t) const;  // null: t is before the first
 };
 std::int64_t total_bytes(const MemorySample& sample);
-/// The result points into `trace`. Without samples of the rank, `samples` is empty.
-MemoryCurve memory_curve(const Trace& trace, Rank rank);
+/// The result points into `samples`, which are Trace::memory or those of the rank that stands for
+/// `rank`. Without samples of that rank, MemoryCurve::samples is empty.
+MemoryCurve memory_curve(const Trace& trace, Rank rank, std::span<const MemorySample> samples);
+inline MemoryCurve memory_curve(const Trace& trace, Rank rank) {
+  return memory_curve(trace, rank, trace.memory);
+}
 
 }  // namespace lockstep

@@ -255,7 +255,7 @@ class Execution {
       result_.trace.peak_memory = std::move(*peak_memory);
       result_.trace.spans = std::move(*spans);
       order_spans(result_.trace, program_);
-      add_memory_samples(result_.trace, program_);
+      result_.trace.memory = memory_samples(result_.trace, program_);
     }
     if (!options_.return_state) return {};
     auto state = gather_state(program_, ports_, process_, step_, sample_);

@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -165,9 +166,9 @@ struct MemoryEvent {
 
 /// The memory samples of one rank; `spans` are its spans of one step.
 std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses, SimTime step_begin,
-                                       const Span* begin, const Span* end) {
+                                       std::span<const Span> of_rank) {
   IndexVector<OpId, const Span*> spans(role.ops.size(), nullptr);
-  for (const Span* span = begin; span != end; ++span) spans[span->op] = span;
+  for (const Span& span : of_rank) spans[span.op] = &span;
   std::vector<MemorySample> samples;
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
@@ -201,7 +202,8 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   }
   samples.reserve(times);
   const auto sample = [&] {
-    samples.push_back({begin->rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
+    samples.push_back(
+        {of_rank.front().rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
   };
   for (const MemoryEvent& event : events) {
     if (event.time > time) {
@@ -212,6 +214,28 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   }
   sample();
   return samples;
+}
+
+/// The first traced step.
+struct FirstStep {
+  explicit FirstStep(const Trace& trace) {
+    const auto last = std::find_if(trace.spans.begin(), trace.spans.end(), [&](const Span& s) {
+      return s.step != trace.spans.front().step;
+    });
+    spans = {trace.spans.begin(), last};
+    for (const Span& span : spans) begin = std::min(begin, span.begin);
+  }
+  std::span<const Span> spans;
+  SimTime begin = SimTime::max();
+};
+
+/// The spans of a rank, which lie together, in those of one step.
+std::span<const Span> of_rank(std::span<const Span> step, Rank rank) {
+  const auto first = std::lower_bound(step.begin(), step.end(), rank,
+                                      [](const Span& s, Rank value) { return s.rank < value; });
+  const auto last = std::upper_bound(first, step.end(), rank,
+                                     [](Rank value, const Span& s) { return value < s.rank; });
+  return {first, last};
 }
 
 }  // namespace
@@ -275,38 +299,39 @@ void order_spans(Trace& trace, const Program& program) {
   }
 }
 
-void add_memory_samples(Trace& trace, const Program& program) {
-  if (trace.spans.empty()) return;
-  const Span* const first = trace.spans.data();
-  const Span* const last = first + trace.spans.size();
-  const Span* const end =
-      std::find_if(first, last, [&](const Span& s) { return s.step != first->step; });
-  const SimTime step_begin = std::min_element(first, end, [](const Span& a, const Span& b) {
-                               return a.begin < b.begin;
-                             })->begin;
-  // The spans of one rank lie together. Ranks are sampled side by side, because each looks at its
-  // own spans only; the samples of a rank stay in the order of time.
-  std::vector<const Span*> ranks;  // where the spans of each begin, and the end
+std::vector<MemorySample> memory_samples(const Trace& trace, const Program& program) {
+  const FirstStep step(trace);
+  // Ranks are sampled side by side, because each looks at its own spans only; the samples of a rank
+  // stay in the order of time.
+  std::vector<std::span<const Span>> ranks;
   std::vector<std::optional<BufferUses>> uses(program.roles.size());
-  for (const Span* it = first; it != end; ++it) {
-    if (it != first && it->rank == it[-1].rank) continue;
-    ranks.push_back(it);
-    const RoleId role = program.role_of_rank[it->rank];
-    if (!uses[to_size(role)]) uses[to_size(role)].emplace(program.role_of(it->rank));
+  for (std::span<const Span> rest = step.spans; !rest.empty();) {
+    ranks.push_back(of_rank(rest, rest.front().rank));
+    rest = rest.subspan(ranks.back().size());
+    const RoleId role = program.role_of_rank[ranks.back().front().rank];
+    if (!uses[to_size(role)]) uses[to_size(role)].emplace(program.roles[role]);
   }
-  ranks.push_back(end);
-  std::vector<std::vector<MemorySample>> samples(ranks.size() - 1);
-  ThreadTeam(threads_for(static_cast<std::size_t>(end - first))).each(samples.size(), [&](auto i) {
-    const RoleId role = program.role_of_rank[ranks[i]->rank];
-    samples[i] = rank_samples(program.role_of(ranks[i]->rank), *uses[to_size(role)], step_begin,
-                              ranks[i], ranks[i + 1]);
+  std::vector<std::vector<MemorySample>> samples(ranks.size());
+  ThreadTeam(threads_for(step.spans.size())).each(samples.size(), [&](auto i) {
+    const RoleId role = program.role_of_rank[ranks[i].front().rank];
+    samples[i] = rank_samples(program.roles[role], *uses[to_size(role)], step.begin, ranks[i]);
   });
   std::size_t count = 0;
   for (const std::vector<MemorySample>& of_rank : samples) count += of_rank.size();
-  trace.memory.reserve(count);
+  std::vector<MemorySample> all;
+  all.reserve(count);
   for (std::vector<MemorySample>& of_rank : samples) {
-    std::move(of_rank.begin(), of_rank.end(), std::back_inserter(trace.memory));
+    std::move(of_rank.begin(), of_rank.end(), std::back_inserter(all));
   }
+  return all;
+}
+
+std::vector<MemorySample> memory_samples(const Trace& trace, const Program& program, Rank rank) {
+  const FirstStep step(trace);
+  const std::span<const Span> spans = of_rank(step.spans, rank);
+  if (spans.empty()) return {};
+  const Role& role = program.role_of(rank);
+  return rank_samples(role, BufferUses(role), step.begin, spans);
 }
 
 }  // namespace lockstep

@@ -41,11 +41,13 @@ Result<void> check_spans(const Program& program, const std::vector<Span>& spans,
 /// Sorts the spans as Trace::spans says, and moves them so that the first begins at time 0.
 void order_spans(Trace& trace, const Program& program);
 
-/// Fills trace.memory from the spans of the first traced step, for every rank that has its own
-/// spans. A buffer is live from the begin of its first op to the end of its last; a persistent one
-/// is always live; a view counts as its parent. A rank has one sample at the begin of the step and
-/// one at every later time at which something is allocated or freed.
+/// Trace::memory, from the spans of the first traced step, for every rank that has its own spans. A
+/// buffer is live from the begin of its first op to the end of its last; a persistent one is always
+/// live; a view counts as its parent. A rank has one sample at the begin of the step and one at
+/// every later time at which something is allocated or freed.
 /// Requires that the spans are those of `program`, sorted as Trace::spans says.
-void add_memory_samples(Trace& trace, const Program& program);
+std::vector<MemorySample> memory_samples(const Trace& trace, const Program& program);
+/// Those of one rank; none if the rank has no spans of its own.
+std::vector<MemorySample> memory_samples(const Trace& trace, const Program& program, Rank rank);
 
 }  // namespace lockstep

@@ -110,8 +110,11 @@ Result<Job> apng(const Session& session, TimelineView& timeline, const QString& 
 
 Result<Job> perfetto(const Session& session, TimelineView&, const QString& path) {
   if (!session.run()) return nothing("nothing is open");
-  return Job(
-      [run = session.run(), path] { return write_chrome_trace(run->trace, path.toStdString()); });
+  return Job([run = session.run(), path] {
+    Trace trace = run->trace;
+    trace.memory = run->memory();
+    return write_chrome_trace(trace, path.toStdString());
+  });
 }
 
 Result<Job> spans(const Session& session, TimelineView&, const QString& path) {

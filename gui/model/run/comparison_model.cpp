@@ -79,7 +79,7 @@ class Finder {
     const auto bytes = [k](const MemorySample& s) {
       return k < s.bytes_by_kind.size() ? s.bytes_by_kind[k] : 0;
     };
-    for (const MemorySample& sample : trace.memory) {
+    for (const MemorySample& sample : run_.memory()) {
       if (!most || bytes(sample) > bytes(*most)) most = &sample;
     }
     if (!most || bytes(*most) == 0) return std::nullopt;
@@ -271,7 +271,7 @@ ComparisonPtr make_comparison(const RunPtr& a, const RunPtr& b) {
       time_rows(c.streams, &StreamDifference::name, in_a, in_b, &Finder::stream)};
   DifferenceTable ranks{"Ranks", "Rank", false, rank_rows(c, in_a, in_b)};
   DifferenceTable memory{"Memory", "Most bytes of", true, {}};
-  for (const MemoryDifference& d : c.memory) {
+  for (const MemoryDifference& d : compare_memory(a->trace, a->memory(), b->trace, b->memory())) {
     memory.rows.push_back({d.kind, static_cast<double>(d.a.v), static_cast<double>(d.b.v), -1, -1,
                            in_a.memory(d.kind), in_b.memory(d.kind)});
   }

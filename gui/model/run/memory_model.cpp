@@ -1,5 +1,7 @@
 #include "gui/model/run/memory_model.hpp"
 
+#include "core/run/trace_builder.hpp"
+
 namespace lockstep::gui {
 
 MemoryModel make_memory_model(RunPtr run, Rank rank) {
@@ -9,7 +11,11 @@ MemoryModel make_memory_model(RunPtr run, Rank rank) {
   const RunView& view = *model.run;
   model.begin = view.lanes.begin();
   model.end = view.lanes.end();
-  model.curve = memory_curve(view.trace, rank);
+  if (view.trace.memory.empty() && view.program && view.simulated()) {
+    model.samples = std::make_shared<const std::vector<MemorySample>>(
+        memory_samples(view.trace, *view.program, view.trace.same_as[rank]));
+  }
+  model.curve = memory_curve(view.trace, rank, model.samples ? *model.samples : view.trace.memory);
   if (const ClusterSpec* cluster = view.cluster()) {
     model.capacity = memory_per_rank(*cluster, view.world_size()).v;
     if (view.program) {
@@ -18,7 +24,7 @@ MemoryModel make_memory_model(RunPtr run, Rank rank) {
   }
   const std::vector<std::int32_t> steps = traced_steps(view.trace);
   if (view.program && !steps.empty()) {
-    const StepGraph graph(view.trace, steps.front(), &*view.program);
+    const StepGraph graph(view.trace, steps.front(), view.program.get());
     model.begin = graph.begin();
     model.end = graph.end();
     model.lives = buffer_lives(graph, rank);

@@ -11,10 +11,11 @@
 namespace lockstep::gui {
 
 struct MemoryModel {
-  RunPtr run;  // keeps alive what `curve` refers to
+  RunPtr run;
+  std::shared_ptr<const std::vector<MemorySample>> samples;  // of a simulation
   Rank rank = 0;
   SimTime begin{}, end{};  // of the first traced step
-  MemoryCurve curve;       // has no samples if the trace tells nothing of memory
+  MemoryCurve curve;       // into `samples` or the trace; empty if nothing tells of memory
   /// What lies where: buffers of a program, or blocks of a memory snapshot, whose `buffer` is then
   /// an index into RunView::allocations. Empty if neither is known.
   std::vector<BufferLife> lives;

@@ -14,6 +14,7 @@
 #include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
+#include "core/run/trace_builder.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -45,7 +46,7 @@ void add_program(RunView& run, const std::string& folder) {
   run.scenario = std::move(loaded.points.front().scenario);
   Result<Program> program = lower(*run.scenario);
   if (program && program_hash(*program) == run.trace.program_hash) {
-    run.program = std::move(*program);
+    run.program = std::make_shared<const Program>(std::move(*program));
   } else {
     run.notes.push_back("scenario.toml no longer gives the program that ran");
   }
@@ -63,6 +64,7 @@ Result<RunResult> simulated(const Program& program, const ClusterSpec& cluster,
   if (!backend) return backend.error();
   RunOptions options;
   options.cancel = &cancelled;
+  options.memory_samples = false;
   return (*backend)->run(program, cluster, options);
 }
 
@@ -88,7 +90,7 @@ void finish_with_report(RunView& run) {
 /// Completes a run that has its report, or of which none can be made.
 RunPtr finish(std::shared_ptr<RunView> run) {
   add_lanes(*run);
-  const Program* program = run->program ? &*run->program : nullptr;
+  const Program* program = run->program.get();
   const StepIntervals intervals(run->trace);
   for (const StepIntervals::Step& step : intervals.steps()) {
     StepGraph graph(run->trace, step.number, program, intervals);
@@ -122,7 +124,7 @@ Outcome load_program(const std::string& path, const Cancelled& cancelled) {
   run->title = stem(path) + ", simulated";
   run->path = path;
   run->trace = std::move(ran->trace);
-  run->program = std::move(*program);
+  run->program = std::make_shared<const Program>(std::move(*program));
   run->where = std::move(cluster);
   run->notes.push_back("simulated on CPUs; lockstep run --cluster takes others");
   finish_with_report(*run);
@@ -137,7 +139,7 @@ RunPtr make_run(std::string title, Trace trace, std::optional<Scenario> scenario
   run->title = std::move(title);
   run->trace = std::move(trace);
   run->scenario = std::move(scenario);
-  run->program = std::move(program);
+  if (program) run->program = std::make_shared<const Program>(std::move(*program));
   run->report = std::move(report);
   return finish(std::move(run));
 }
@@ -147,6 +149,12 @@ const StepAnalysis* RunView::step_of(SpanId span) const {
     if (span >= step.first_span && span - step.first_span < step.graph.spans().size()) return &step;
   }
   return nullptr;
+}
+
+const std::vector<MemorySample>& RunView::memory() const {
+  if (!trace.memory.empty() || !program || !simulated()) return trace.memory;
+  std::call_once(sampled_, [&] { memory_ = memory_samples(trace, *program); });
+  return memory_;
 }
 
 WeightsRead RunView::weights_of(const Span& span) const {
@@ -162,10 +170,14 @@ Outcome simulate(const std::string& text, const std::string& file,
   if (!loaded.ok()) return {nullptr, std::move(loaded.errors)};
   if (cancelled) return {};
   Scenario& scenario = loaded.points.front().scenario;
-  const bool same_program =
-      before && before->program && before->scenario && lowers_alike(scenario, *before->scenario);
-  Result<Program> program = same_program ? Result<Program>(*before->program) : lower(scenario);
-  if (!program) return failed(program.error());
+  std::shared_ptr<const Program> program;
+  if (before && before->program && before->scenario && lowers_alike(scenario, *before->scenario)) {
+    program = before->program;
+  } else {
+    Result<Program> lowered = lower(scenario);
+    if (!lowered) return failed(lowered.error());
+    program = std::make_shared<const Program>(std::move(*lowered));
+  }
   if (cancelled) return {};
   BackendOptions backend_options;
   backend_options.what_if = scenario.what_if;
@@ -184,7 +196,7 @@ Outcome simulate(const std::string& text, const std::string& file,
   run->path = file;
   run->trace = std::move(ran->trace);
   run->scenario = std::move(scenario);
-  run->program = std::move(*program);
+  run->program = std::move(program);
   finish_with_report(*run);
   for (const Error& warning : loaded.warnings) run->notes.push_back(warning.message);
   if (overrides.empty()) {  // [expect] is meant for the file without overrides

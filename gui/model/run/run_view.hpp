@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,13 +28,13 @@ namespace lockstep::gui {
 using SpanId = StepAnalysis::SpanId;
 
 struct RunView {
-  std::string title;                 // "1f1b-p4-m8, simulated"
-  std::string path;                  // file or folder it came from; may be empty
-  std::optional<Scenario> scenario;  // empty for a trace from elsewhere
-  std::optional<Program> program;    // likewise
+  std::string title;                       // "1f1b-p4-m8, simulated"
+  std::string path;                        // file or folder it came from; may be empty
+  std::optional<Scenario> scenario;        // empty for a trace from elsewhere
+  std::shared_ptr<const Program> program;  // null for a trace from elsewhere; runs may share one
   std::optional<ClusterSpec> where;  // the cluster of a program that was run without a scenario
-  std::optional<Report> report;      // likewise
-  Trace trace;
+  std::optional<Report> report;      // empty for a trace from elsewhere
+  Trace trace;                       // a simulation's has no samples of memory: see memory()
   Lanes lanes;
   std::vector<StepAnalysis> steps;  // in time order
   /// By role and op, if weights change within a step (PipeDream); otherwise empty.
@@ -58,7 +59,14 @@ struct RunView {
   const ClusterSpec* cluster() const {
     return scenario ? &scenario->cluster : where ? &*where : nullptr;
   }
+  /// The samples of the trace, or those that a simulation's program and spans give, which are made
+  /// when they are first asked for: of a thousand ranks that takes longer than the simulation.
+  const std::vector<MemorySample>& memory() const;
   int world_size() const { return static_cast<int>(trace.role_of_rank.size()); }
+
+ private:
+  mutable std::once_flag sampled_;
+  mutable std::vector<MemorySample> memory_;
 };
 using RunPtr = std::shared_ptr<const RunView>;
 

@@ -103,7 +103,9 @@ TEST_CASE("memory samples add up the buffers that are alive", "[core][run]") {
           {0, OpId{i}, step, SimTime{10 * i}, SimTime{10 * i}, SimTime{10 * i + 10}});
     }
   }
-  add_memory_samples(trace, program);
+  trace.memory = memory_samples(trace, program);
+  CHECK(memory_samples(trace, program, 0) == trace.memory);
+  CHECK(memory_samples(trace, program, 1).empty());  // which has no spans
   const auto param = static_cast<std::size_t>(BufferKind::Param);
   const auto grad = static_cast<std::size_t>(BufferKind::Grad);
   const auto activation = static_cast<std::size_t>(BufferKind::Activation);

@@ -266,7 +266,7 @@ TEST_CASE("a program's text opens as a run, and a fault in it is told", "[gui][m
   wait_until_idle(session);
   REQUIRE(session.run());
   CHECK(session.run()->simulated());
-  CHECK(session.run()->program.has_value());
+  CHECK(session.run()->program);
   CHECK(session.run()->report.has_value());
   CHECK_FALSE(session.has_document());
   std::string text = read_bytes(scenario_path("programs/ring.program"));

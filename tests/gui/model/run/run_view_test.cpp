@@ -1,11 +1,14 @@
 #include "gui/model/run/run_view.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
 #include "gui/model/run/describe.hpp"
+#include "gui/model/run/memory_model.hpp"
 #include "gui/model/timeline/span_search.hpp"
 #include "tests/catch.hpp"
+#include "tests/gui/simulated.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -35,6 +38,27 @@ TEST_CASE("a simulation after another is the same as one by itself", "[gui][mode
     CHECK(after->report->step_time == alone->report->step_time);
     CHECK(after->report->causes == alone->report->causes);
     CHECK(after->steps.size() == alone->steps.size());
+    // What lowering does not read leaves the program, which is not copied.
+    CHECK((after->program == before->program) == overrides.front().starts_with("what_if"));
+  }
+}
+
+TEST_CASE("what a simulation's ranks keep in memory is found out for those that are looked at",
+          "[gui][model]") {
+  const RunPtr run = test::simulated("tiny/gpt2-fsdp2-1f1b2.toml");
+  CHECK(run->trace.memory.empty());
+  const std::vector<MemorySample>& all = run->memory();
+  REQUIRE(!all.empty());
+  CHECK(&run->memory() == &all);
+  for (Rank rank = 0; rank < run->world_size(); ++rank) {
+    const MemoryModel model = make_memory_model(run, rank);
+    const MemoryCurve curve = memory_curve(run->trace, rank, all);
+    CHECK(std::equal(model.curve.samples.begin(), model.curve.samples.end(), curve.samples.begin(),
+                     curve.samples.end()));
+    CHECK(model.curve.peak == curve.peak);
+    CHECK(model.curve.arena == run->trace.peak_memory[rank]);
+    CHECK(model.curve.peak > 0);
+    CHECK(model.curve.peak <= model.curve.arena);
   }
 }
 
