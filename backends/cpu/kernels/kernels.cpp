@@ -68,7 +68,7 @@ void run_grouped(KernelFunction gemm, const Kernel& kernel, const KernelArgs& al
     one.in[1] = in(1, (of_weights ? part : group) * k * n);
     one.in[2] = of_weights ? nullptr : in(2, group * n);
     one.out[0] = all.out[0] + (of_weights ? group : part) * m * n * size_of(kernel.out[0].dtype);
-    one.accumulate = of_weights && (all.accumulate || part >= groups);
+    one.accumulate = all.accumulate || (of_weights && part >= groups);
     gemm(one);
   }
 }
