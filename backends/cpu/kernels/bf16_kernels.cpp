@@ -66,7 +66,8 @@ class ExpertProducts {
   void forward(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t n,
                std::int64_t k, bool tb) const {
     const std::array<std::int64_t, 5> dims = {rows, n, k, 0, tb ? 1 : 0};
-    run(dims, in(0, row * k), in(1, group * k * n), in(2, group * n), out(row * n), false);
+    run(dims, in(0, row * k), in(1, group * k * n), in(2, group * n), out(row * n),
+        all_.accumulate);
   }
   /// What `rows` rows from `row` on give to the gradient of a group's matrix [m, n].
   void weight(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t m,

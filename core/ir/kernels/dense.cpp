@@ -103,11 +103,11 @@ std::vector<KernelRow> rows::dense() {
        .out = {{"c", "m n (!by_rows + by_rows (groups + !groups))", Mixed, Accumulate}},
        .flops = "2 m n k",
        .fault = bad_formats},
-      // y = x, w, dy, the largest magnitudes of a linear layer's factors, 0 for one that is absent;
-      // where it accumulates, the larger of each and what is there
+      // y = x, w, dy, the largest magnitudes of a linear layer's factors; where it accumulates, the
+      // larger of each and what is there
       {.kind = K::Largest,
        .name = "largest",
-       .in = {{"[x]", "1", Sums}, {"[w]", "1", Sums}, {"[dy]", "1", Sums}},
+       .in = {{"x", "1", Sums}, {"w", "1", Sums}, {"dy", "1", Sums}},
        .out = {{"y", "3", Mixed, Accumulate}},
        .flops = "3",
        .efficiency_as = "add"},

@@ -43,7 +43,7 @@ TEST_CASE("every operand of every row has a name of its own and elements", "[cor
     const KernelRow& row = info(static_cast<KernelKind>(k));
     INFO(row.name);
     CHECK(row.kind == static_cast<KernelKind>(k));
-    const Kernel kernel = make_whole(row.kind, {3, 3, 3, 3, 3, 3, 3});
+    const Kernel kernel = make_whole(row.kind, {3, 3, 3, 3, 3, 3, 3, 3});
     const auto check = [&](const std::vector<OperandRow>& operands, auto elements) {
       std::set<std::string_view> names;
       for (std::size_t i = 0; i < operands.size(); ++i) {
