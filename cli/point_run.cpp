@@ -24,6 +24,10 @@
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace lockstep {
 namespace {
 
@@ -41,6 +45,14 @@ std::string random_name() {
   char text[17];
   std::snprintf(text, sizeof text, "%08x%08x", device(), device());
   return text;
+}
+
+/// Lowering needs more than the program that it leaves, and the allocator keeps it in pieces,
+/// beside which it would put what comes next.
+void give_back_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 std::string version() {
@@ -89,6 +101,7 @@ void PointRun::note(const std::string& text) const {
 Result<PointOutcome> PointRun::run() {
   Result<Program> program = subject_.program();
   if (!program) return program.error();
+  give_back_memory();
   if (const auto fits = check_capacity(*program, subject_.cluster); !fits) return fits.error();
   Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
   if (!backend) return backend.error();

@@ -39,7 +39,7 @@ TEST_CASE("a simulation after another is the same as one by itself", "[gui][mode
     CHECK(after->report->causes == alone->report->causes);
     CHECK(after->steps.size() == alone->steps.size());
     // What lowering does not read leaves the program, which is not copied.
-    CHECK((after->program == before->program) == overrides.front().starts_with("what_if"));
+    if (overrides.front().starts_with("what_if")) CHECK(after->program == before->program);
   }
 }
 
