@@ -99,16 +99,15 @@ class Races {
 
   void write(OpId id, const Touch& touch) {
     if (touch.begin >= touch.end) return;
-    IntervalMap<History>& pieces = history(touch.root);
     OpId reader, writer;
-    pieces.visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const History& piece) {
-      if (!ended_before(piece, id)) writer = piece.write;
-      const OpId read = order_.first_unordered(piece.reads, id);
-      if (read.valid()) reader = read;
-    });
+    History& piece =
+        history(touch.root).one_piece(touch.begin, touch.end, [&](const History& earlier) {
+          if (!ended_before(earlier, id)) writer = earlier.write;
+          const OpId read = order_.first_unordered(earlier.reads, id);
+          if (read.valid()) reader = read;
+        });
     if (writer.valid()) add_race(id, "writes", touch, writer, "writes");
     if (reader.valid()) add_race(id, "writes", touch, reader, "reads");
-    History& piece = pieces.one_piece(touch.begin, touch.end);
     piece.write = id;
     piece.stream = role_.op(id).stream;
     piece.reads.clear();

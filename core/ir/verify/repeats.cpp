@@ -210,9 +210,10 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
     if (of_a != of_b && !alike(role.buffer(of_a), role.buffer(of_b))) return false;
     if (owner[root_a] == kShared) {
       if (root_a != root_b) return false;
+      const bool finds_the_same = known.age[a.args_begin + n] == known.age[b.args_begin + n];
+      if (of_a == of_b && finds_the_same) continue;
       if (a.kind == OpKind::Call && does(a, n) == Does::PutLoss) continue;
-      if (of_a != of_b || known.age[a.args_begin + n] != known.age[b.args_begin + n]) return false;
-      continue;
+      return false;
     }
     if (owner[root_a] != a.microbatch || owner[root_b] != b.microbatch ||
         ranges.offset(of_a) != ranges.offset(of_b)) {

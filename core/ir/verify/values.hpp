@@ -34,20 +34,26 @@ class Values {
   // Functions that follow an op return false if it has to wait for another role. They return true
   // after a fault, which ends the walk.
 
-  // values.cpp
-  void read_names();
-  FunctionRole role_of(const Function& function);
-  std::int32_t name(std::string_view text);
-  void read_layers(RoleRun& run);
+  // values.cpp: the walk over the ops
   void place_units(RoleRun& run);
   void run_roles();
   bool step(RoleRun& run);
   RoleId id_of(const RoleRun& run) const { return program_.role_of_rank[run.rank]; }
   bool repeat(RoleRun& run, OpId id, OpId original);
+
+  // function_roles.cpp: what functions and their formals stand for, by their names
+  void read_names();
+  FunctionRole role_of(const Function& function);
+  std::int32_t name(std::string_view text);
+  void read_layers(RoleRun& run);
+
+  // finish.cpp: what a step leaves
   void finish();
   void finish(RoleRun& run);
   void check_weights_after(RoleRun& run, OpId last, bool synchronized);
   void finish_on_drive(RoleRun& run, const Unit& unit, OpId end, int updates);
+
+  // values_text.cpp: faults, in words
   bool fault(const RoleRun& run, OpId id, const std::string& what);
   std::string text(const Meaning& meaning) const;
   std::string text(PatternId pattern) const;

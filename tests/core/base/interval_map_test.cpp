@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <vector>
 
 #include "core/base/index_vector.hpp"
 #include "tests/catch.hpp"
@@ -23,7 +24,11 @@ void compare_with_bytes(unsigned seed, int size, int longest, int steps) {
       map.clear();
       bytes.assign(size, -1);
     } else if (random() % 2 == 0) {
-      map.assign(begin, end, step);
+      std::vector<int> touched, replaced;
+      map.visit(begin, end,
+                [&](std::int64_t, std::int64_t, int value) { touched.push_back(value); });
+      map.replace(begin, end, step, [&](int value) { replaced.push_back(value); });
+      REQUIRE(replaced == touched);
       std::fill(bytes.begin() + begin, bytes.begin() + end, step);
     } else {
       map.update(begin, end, [](int& value) { value += 100; });

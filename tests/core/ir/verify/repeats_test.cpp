@@ -122,6 +122,72 @@ TEST_CASE("a race of one microbatch on its own buffer is found and named", "[cor
   }
 }
 
+TEST_CASE("a buffer of one microbatch that is freed before its last use is found and named",
+          "[core][ir]") {
+  for (const Program& good : {accumulation(), pipeline()}) {
+    const Role& role = good.roles[0];
+    int cut = 0;
+    for (const BufferId id : role.buffers.ids()) {
+      const Buffer& buffer = role.buffer(id);
+      if (buffer.microbatch < 0 || buffer.parent.valid() || buffer.first >= buffer.last) continue;
+      const auto last_args = role.args_of(role.op(buffer.last));
+      if (std::find(last_args.begin(), last_args.end(), id) == last_args.end()) continue;
+      Program p = good;
+      --p.roles[0].buffers[id].last.v;
+      CHECK_THAT(first_fault(p), ContainsSubstring("mb" + std::to_string(buffer.microbatch)) &&
+                                     ContainsSubstring("use after free"));
+      ++cut;
+    }
+    CHECK(cut > 5 * kMicrobatches);
+  }
+}
+
+TEST_CASE("a buffer of one microbatch that lies where another one lives is found", "[core][ir]") {
+  const Program good = pipeline();
+  const Role& role = good.roles[0];
+  int moved = 0;
+  for (const BufferId id : role.buffers.ids()) {
+    const Buffer& buffer = role.buffer(id);
+    if (buffer.microbatch < 0 || buffer.parent.valid() || buffer.persistent()) continue;
+    for (const BufferId other : role.buffers.ids()) {
+      const Buffer& living = role.buffer(other);
+      if (other == id || living.parent.valid() || living.persistent() || living.bytes.v == 0 ||
+          living.first > buffer.first || living.last < buffer.first || buffer.bytes.v == 0 ||
+          living.offset + buffer.bytes.v > role.arena.v) {
+        continue;
+      }
+      Program p = good;
+      p.roles[0].buffers[id].offset = living.offset;
+      CHECK_THAT(first_fault(p), ContainsSubstring("alive together"));
+      ++moved;
+      break;
+    }
+  }
+  CHECK(moved > 10 * kMicrobatches);
+}
+
+TEST_CASE("no wait of a microbatch's calls and collectives can be left out", "[core][ir]") {
+  for (const Program& good : {accumulation(), pipeline()}) {
+    const Role& role = good.roles[0];
+    int left_out = 0;
+    for (std::size_t i = 0; i < role.ops.size(); ++i) {
+      const Op& op = role.ops[i];
+      if (op.microbatch < 3 || (op.kind != OpKind::Call && !is_collective(op.kind))) continue;
+      for (std::uint8_t k = 0; k < op.after_count; ++k) {
+        Program p = good;
+        Op& broken = p.roles[0].ops[i];
+        std::swap(p.roles[0].after[broken.after_begin + k],
+                  p.roles[0].after[broken.after_begin + broken.after_count - 1U]);
+        --broken.after_count;
+        INFO("op " << i << " wait " << int{k});
+        CHECK(first_fault(p) != "sound");
+        ++left_out;
+      }
+    }
+    CHECK(left_out > kMicrobatches);
+  }
+}
+
 TEST_CASE("a microbatch that reads another one's tensor is found", "[core][ir]") {
   for (Microbatch mb = 0; mb < kMicrobatches; ++mb) {
     // Both keep their own in the meantime, so that lifetimes and races find nothing.

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "core/ir/parts.hpp"
+#include "core/ir/verify/values.hpp"
+
+namespace lockstep::verification {
+
+/// Finds out from the functions of a role's layers whether they are the user's, and how the layers
+/// communicate.
+void Values::read_layers(RoleRun& run) {
+  using Functions = IndexVector<FunctionId, bool>;
+  IndexVector<int, Functions> seen(run.layers, Functions(program_.functions.size()));
+  for (const Op& op : run.role.ops) {
+    if (op.kind != OpKind::Call || op.layer < 0) continue;
+    const Function& function = program_.function(op.function());
+    if (function.emitted == 0) run.own_layers[op.layer] = true;
+    if (function.exchanges.empty()) continue;
+    if (seen[op.layer][op.function()]) continue;
+    seen[op.layer][op.function()] = true;
+    for (const Exchange& e : function.exchanges) {
+      NamedExchange named{e.kind,
+                          {FormalRole::Tensor, name(e.in), -1, {}, 0},
+                          {FormalRole::Tensor, name(e.out), -1, {}, 0}};
+      if (e.in == "x") named.in.what = FormalRole::X;
+      if (e.in == "dy") named.in.what = FormalRole::Dy;
+      run.exchanges[op.layer].push_back(named);
+    }
+  }
+}
+
+std::int32_t Values::name(std::string_view text) {
+  const auto found = name_ids_.find(text);
+  if (found != name_ids_.end()) return found->second;
+  const std::int32_t id = names_.next();
+  names_.emplace_back(text);
+  name_ids_.emplace(text, id);
+  return id;
+}
+
+void Values::read_names() {
+  name("y");
+  name("dx");
+  for (const Function& function : program_.functions) functions_.push_back(role_of(function));
+  for (const std::string& label : program_.names) labels_.push_back(name(label));
+  segment_counts_.assign(names_.size(), ByPhase{});
+  for (const FunctionRole& f : functions_) {
+    if (f.kind < 0) continue;
+    int& count = segment_counts_[f.kind][f.phase];
+    count = std::max(count, f.segment + 1);
+  }
+}
+
+namespace {
+
+/// The host's data that a formal of this name is for.
+std::optional<HostData> data_of(std::string_view formal) {
+  for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
+    if (formal == to_string(static_cast<HostData>(d))) return static_cast<HostData>(d);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
+  IndexVector<int, FormalRole::What> all;
+  for (std::size_t f = 0; f < function.formals.size(); ++f) {
+    const std::string_view formal = part_of(function.formals[f].name).tensor;
+    const auto is_unit = [&](std::string_view prefix) {
+      return formal.starts_with(prefix) &&
+             (formal.size() == prefix.size() || formal[prefix.size()] == '_');
+    };
+    bool only_output = function.formals[f].access != Access::Read, loss = false;
+    for (const Kernel& k : function.kernels) {
+      for (const Operand& in : k.in) only_output = only_output && in.formal != static_cast<int>(f);
+      const bool entropy =
+          k.kind == KernelKind::CrossEntropy || k.kind == KernelKind::CrossEntropyParallel;
+      loss = loss || (entropy && k.out.size() > 1 && k.out[1].formal == static_cast<int>(f));
+    }
+    all.push_back(is_unit("gw") && only_output            ? FormalRole::Gradient
+                  : is_unit("w")                          ? FormalRole::Weights
+                  : loss && only_output                   ? FormalRole::Loss
+                  : formal == "statistics" && only_output ? FormalRole::Statistics
+                  : formal == "x"                         ? FormalRole::X
+                  : formal == "dy"                        ? FormalRole::Dy
+                  : data_of(formal)                       ? FormalRole::Data
+                                                          : FormalRole::Tensor);
+  }
+  return all;
+}
+
+/// Finds out from its name what a function stands for. The model library names functions
+/// "<layer>.<letter>", then ".<segment>" and "+<what it adds to>" where there are such.
+FunctionRole Values::role_of(const Function& function) {
+  FunctionRole role;
+  role.own = function.emitted == 0;
+  std::string_view text = function.name;
+  text = text.substr(0, text.find('+'));
+  auto dot = text.rfind('.');
+  if (dot != std::string_view::npos) {
+    const std::string_view last = text.substr(dot + 1);
+    const auto read = std::from_chars(last.data(), last.data() + last.size(), role.segment);
+    if (read.ec == std::errc{} && read.ptr == last.data() + last.size()) {
+      text = text.substr(0, dot);
+      dot = text.rfind('.');
+    }
+  }
+  if (dot != std::string_view::npos && text.size() == dot + 2) {
+    for (const Phase phase : {Phase::F, Phase::B, Phase::I, Phase::W, Phase::R}) {
+      if (text.substr(dot + 1) != to_string(phase)) continue;
+      role.phase = phase;
+      role.kind = name(text.substr(0, dot));
+    }
+  }
+  const IndexVector<int, FormalRole::What> what = what_formals_are(function);
+  for (const int f : what.ids()) {
+    const TensorPart part = part_of(function.formals[f].name);
+    const std::string_view formal = part.tensor;
+    FormalRole& r = role.formals.emplace_back();
+    r.what = what[f];
+    r.name = name(formal);
+    r.begin = part.begin(function.formals[f].bytes.v);
+    if (r.what == FormalRole::Gradient) r.suffix = name(formal.substr(2));
+    if (r.what == FormalRole::Weights) r.suffix = name(formal.substr(1));
+    if (r.what == FormalRole::Data) r.data = *data_of(formal);
+  }
+  return role;
+}
+
+}  // namespace lockstep::verification
