@@ -114,6 +114,7 @@ class TcpProcess final : public Process {
   SimTime clock_uncertainty_{};
   FirstError failure_;
   std::atomic_flag told_;  // this process has failed, or heard of another's failure
+  std::mutex telling_;     // held while the others are told why
   std::atomic<bool> closing_ = false;
   std::atomic<int> end_code_ = -1;
   Watch watch_;

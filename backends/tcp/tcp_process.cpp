@@ -71,6 +71,7 @@ bool TcpProcess::exchange(int tag, std::span<const Outgoing> out, std::span<cons
 
 void TcpProcess::fail(const Error& error) {
   if (told_.test_and_set()) return;
+  const std::lock_guard lock(telling_);
   failure_.set(error);
   wake_all();
   const std::string text = (static_cast<char>(error.kind) + to_string(error))
@@ -101,6 +102,8 @@ Result<void> TcpProcess::finish() {
 void TcpProcess::end_all(int exit_code) {
   if (size() == 1) return;
   watch_.end_looking();
+  // Another thread may have failed, woken this one, and not have told the others why yet.
+  { const std::lock_guard lock(telling_); }
   if (index_ == 0) {
     closing_ = true;
     tell_all({Kind::End, exit_code, 0}, "");
