@@ -437,8 +437,8 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
         holes = std::max(holes, costs.memory[costs.kind(s, n)].holes.at(blocks[to_size(s)]));
         one += cost.stages[s].kept;
       }
-      // While microbatches are in flight, gradients of all layers are alive, as in the last backward
-      // pass of each stage's probe, which has one microbatch.
+      // While microbatches are in flight, gradients of all layers are alive, as in the last
+      // backward pass of each stage's probe, which has one microbatch.
       if (part != StepPart::Update) bytes += whole.kept[r];
       if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
       needed = std::max(needed, bytes + holes);

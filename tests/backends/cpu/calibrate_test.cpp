@@ -48,9 +48,9 @@ TEST_CASE("calibration fills every figure that the cost model reads", "[backends
   // what experts send them; they are taken to go as well as kernels that are measured.
   CHECK(kinds == std::set<std::string_view>{"clip_coefficient", "delay", "delayed_scale", "largest",
                                             "ragged_activation_backward",
-                                            "ragged_activation_forward", "ragged_gemm", "ragged_gemm_weight",
-                                            "ragged_quantize", "ragged_scaled_gemm",
-                                            "ragged_scaled_gemm_weight"});
+                                            "ragged_activation_forward", "ragged_gemm",
+                                            "ragged_gemm_weight", "ragged_quantize",
+                                            "ragged_scaled_gemm", "ragged_scaled_gemm_weight"});
 }
 
 }  // namespace

@@ -190,8 +190,7 @@ TEST_CASE("attention that is not causal counts the square of scores", "[core][ir
   CHECK(fault({2, 8, 6, 3, 4, 0, 5, 1}).empty());
   const auto documents = [](std::int64_t whole) {
     const auto& in = info(KernelKind::AttentionForward).in;
-    const Kernel kernel =
-        make_kernel(KernelKind::AttentionForward, {2, 8, 6, 3, 4, 0, 5, whole});
+    const Kernel kernel = make_kernel(KernelKind::AttentionForward, {2, 8, 6, 3, 4, 0, 5, whole});
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (in[i].name == "documents") return in[i].extent.elements(kernel);
     }
