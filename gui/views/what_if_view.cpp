@@ -86,11 +86,13 @@ QWidget* WhatIfView::make_form() {
       line->addWidget(control.toggle, 1);
     } else if (field.kind == FormKind::Names) {
       control.choice = new QComboBox;
+      control.choice->installEventFilter(this);
       control.choice->setAccessibleName(qt(field.label));
       connect(control.choice, &QComboBox::activated, this, [this, i](int at) { set(i, at); });
       line->addWidget(control.choice, 1);
     } else {
       control.slider = new QSlider(Qt::Horizontal);
+      control.slider->installEventFilter(this);
       control.slider->setAccessibleName(qt(field.label));
       control.slider->setPageStep(1);
       control.value = new QLineEdit;
@@ -121,6 +123,12 @@ QWidget* WhatIfView::make_form() {
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setWidget(form);
   return scroll;
+}
+
+bool WhatIfView::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() != QEvent::Wheel) return QWidget::eventFilter(watched, event);
+  event->ignore();  // so that the parents get it
+  return true;
 }
 
 /// Adds a heading that folds the rows below it.

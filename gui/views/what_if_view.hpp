@@ -28,6 +28,8 @@ class WhatIfView final : public QWidget {
   explicit WhatIfView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {380, 600}; }
   bool busy() const { return fields_.busy(); }  // whether values of fields are being tried
+  /// Leaves the wheel to the form, which it scrolls, where the mouse is over a slider or a list.
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   /// One row of the form: a slider, a list of names, or a check box.

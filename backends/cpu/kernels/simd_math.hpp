@@ -80,11 +80,13 @@ inline Vec<double> exponential(Vec<double> x) {
   const V scaled = p * (V)(exponent << 52);
   return underflow ? V{} : scaled;
 }
-/// 2^t to about 1.5 ulp: the softmax of attention, whose scores are scaled
-/// anyway, needs fewer operations than for exp. With t = n + f and |f| <= 1/2 it is the polynomial
-/// of degree 5 that is nearest to 2^f (relative error 1.1e-7) among those that are 1 at 0, times
-/// 2^n. Results below the smallest normal number are 0; the argument is clamped from above where
-/// 2^n would leave the exponent's range, unless the caller knows that it is small.
+/// 2^t to about one unit in the last place: the softmax of attention, whose scores are scaled
+/// anyway, needs fewer operations than for exp. With t = n + f and |f| <= 1/2 it is a polynomial of
+/// degree 6 (relative error 1e-8; coefficients of Cephes' exp2f, Moshier 1992), times 2^n. One of
+/// degree 5 is off by 1e-7 to one side for long stretches of f, which gradients that are zero by
+/// nature, as those of keys' biases, make visible. Results below the smallest normal number are 0;
+/// the argument is clamped from above where 2^n would leave the exponent's range, unless the caller
+/// knows that it is small.
 template <bool kClamps = true>
 inline Vec<float> exponential2(Vec<float> t) {
   using V = Vec<float>;
@@ -94,10 +96,11 @@ inline Vec<float> exponential2(Vec<float> t) {
   const float round = 12582912.0f + 127.0f;  // 1.5 * 2^23, which rounds, and the exponent's bias
   const V shifted = t + round;
   const V f = t - (shifted - round);
-  V p = f * 0.00132647273f + 0.00967151485f;
-  p = p * f + 0.0555073358f;
-  p = p * f + 0.240222424f;
-  p = p * f + 0.693147004f;
+  V p = f * 1.535336188e-4f + 1.339887440e-3f;
+  p = p * f + 9.618437358e-3f;
+  p = p * f + 5.550332471e-2f;
+  p = p * f + 2.402264791e-1f;
+  p = p * f + 6.931472029e-1f;
   p = p * f + 1.0f;
   const V scaled = p * (V)((I)shifted << 23);  // what is above the exponent's bits falls off
   return underflow ? V{} : scaled;

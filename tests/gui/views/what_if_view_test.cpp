@@ -1,5 +1,6 @@
 #include "gui/views/what_if_view.hpp"
 
+#include <QApplication>
 #include <QCheckBox>
 #include <QComboBox>
 #include <QLabel>
@@ -9,6 +10,8 @@
 #include <QPushButton>
 #include <QSlider>
 #include <QTest>
+#include <QWheelEvent>
+#include <vector>
 
 #include "tests/gui/application.hpp"
 
@@ -118,6 +121,24 @@ TEST_CASE("a slider of a key that the scenario sweeps moves like any other", "[g
   wait_until_idle(o.session);
   CHECK(o.session.run()->report->step_time.v == Approx(57));
   CHECK(o.session.run()->notes.empty());
+}
+
+TEST_CASE("the wheel is left to the form, and changes nothing below the mouse", "[gui][views]") {
+  test::application();
+  Opened opened("schedules/1f1b-p4-m8.toml");
+  opened.view.show();
+  const std::vector<QWidget*> below = {control<QSlider>(opened.view, "Microbatches"),
+                                       control<QComboBox>(opened.view, "Schedule")};
+  for (QWidget* widget : below) {
+    REQUIRE(widget != nullptr);
+    widget->setFocus();
+    const QPointF middle = widget->rect().center();
+    QWheelEvent event(middle, widget->mapToGlobal(middle), {}, {0, -120}, Qt::NoButton,
+                      Qt::NoModifier, Qt::NoScrollPhase, false);
+    QApplication::sendEvent(widget, &event);
+    CHECK_FALSE(event.isAccepted());
+  }
+  CHECK(opened.session.document().overrides.empty());
 }
 
 TEST_CASE("dragging a slider through many values is one step of undo", "[gui][views]") {
