@@ -80,12 +80,6 @@ Result<Program> verified(Program program) {
   return program;
 }
 
-#ifdef __OPTIMIZE__
-constexpr bool kVerifyEachPass = false;
-#else
-constexpr bool kVerifyEachPass = true;
-#endif
-
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
@@ -105,7 +99,7 @@ Schedule lower_schedule(const Scenario& scenario) {
 }
 
 Result<Program> lower(const Scenario& scenario, const PassObserver& after_pass) {
-  Result<Program> program = run_passes(scenario, after_pass, kVerifyEachPass);
+  Result<Program> program = run_passes(scenario, after_pass, false);
   return program ? verified(std::move(*program)) : std::move(program);
 }
 
@@ -118,7 +112,7 @@ Result<Program> lower_verifying_passes(const Scenario& scenario) {
 }
 
 Result<Program> lower_to_fit(const Scenario& scenario, MemoryFigures* most) {
-  Result<Program> program = run_passes(scenario, {}, kVerifyEachPass);
+  Result<Program> program = run_passes(scenario, {}, false);
   if (!program) return program;
   const Result<void> fits = check_capacity(*program, scenario.cluster, most);
   return fits ? verified(std::move(*program)) : Result<Program>(fits.error());

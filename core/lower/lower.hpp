@@ -37,7 +37,8 @@ Result<Program> lower_to_fit(const Scenario& scenario, MemoryFigures* most = nul
 Result<Program> lower_unverified(const Scenario& scenario);
 
 /// lower(), which verifies the program after every pass that leaves a verifiable one; an error
-/// names the pass. In debug builds lower() does so, too.
+/// names the pass. It is for transformers: the running statistics of images have no writer before
+/// the last passes.
 Result<Program> lower_verifying_passes(const Scenario& scenario);
 
 /// What each pipeline rank does, in order, which is the result of the pass "pipeline". It is pure,
