@@ -265,7 +265,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     if (!s) continue;
     ++passed;
     shared_keys += s->kv_replicas() > 1 ? 1 : 0;
-    folded_experts += s->strategy.experts_over_tp() && s->strategy.tensor_parallel_degree > 1;
+    folded_experts += s->strategy.experts_over_tp() > 1 ? 1 : 0;
     divided_words += s->strategy.vocabulary_stages() > 1 ? 1 : 0;
     passed_keys += s->strategy.passes_keys() ? 1 : 0;
     adapted += s->model.freezes() ? 1 : 0;
@@ -312,7 +312,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     const bool rounds = p.zero_quantized_weights && p.tensor_parallel_degree > 1;
     if (p.zero_quantized_gradients || rounds) continue;
     if (s->kv_replicas() == 1 && !p.zero_quantized_weights && !p.power_sgd.on() &&
-        !p.experts_over_tp() && p.vocabulary_stages() == 1 && !p.passes_keys() &&
+        p.experts_over_tp() == 1 && p.vocabulary_stages() == 1 && !p.passes_keys() &&
         s->model.experts == 0 && !s->optimizer.is_muon() && s->training.fp8 == Fp8Format::None &&
         !p.trains_apart() && p.tensor_parallel_chunks == 1 && s->model.is_decoder()) {
       continue;
@@ -322,12 +322,16 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     const test::Outcome one =
         test::train(test::parity_scenario(architecture, row.single_rank(), DType::F64));
     const test::Distance d = test::distance(test::train(*s), one);
-    CHECK(d.loss <= 1e-11);
-    CHECK(d.norm <= 2e-10);
-    CHECK(d.weights <= 1e-11);
+    // In 8 bits what is 2^15 times less than the largest is rounded to fewer digits, and ranks that
+    // share the rows have other largest ones: the tables have layouts in which nothing is so small.
+    const double most = s->training.fp8 == Fp8Format::None ? 1e-11 : 1e-2;
+    CHECK(d.loss <= most);
+    CHECK(d.norm <= 20 * most);
+    CHECK(d.weights <= most);
+    if (s->training.fp8 != Fp8Format::None) continue;
     loss = std::max(loss, d.loss);
     weights = std::max(weights, d.weights);
   }
-  std::printf("%d layouts: losses within %.1e, weights within %.1e\n", trained, loss, weights);
+  std::printf("%d layouts: losses within %.1e, weights within %.1e, but for products in 8 bits\n", trained, loss, weights);
   CHECK(trained == 60);
 }
