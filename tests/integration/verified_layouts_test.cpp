@@ -332,6 +332,7 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     loss = std::max(loss, d.loss);
     weights = std::max(weights, d.weights);
   }
-  std::printf("%d layouts: losses within %.1e, weights within %.1e, but for products in 8 bits\n", trained, loss, weights);
+  std::printf("%d layouts: losses within %.1e, weights within %.1e, but for products in 8 bits\n",
+              trained, loss, weights);
   CHECK(trained == 60);
 }
