@@ -191,8 +191,8 @@ TEST_CASE("attention that is not causal counts the square of scores", "[core][ir
   const auto documents = [](std::int64_t whole) {
     const auto& in = info(KernelKind::AttentionForward).in;
     const Kernel kernel = make_kernel(KernelKind::AttentionForward, {2, 8, 6, 3, 4, 0, 5, whole});
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (in[i].name == "documents") return in[i].extent.elements(kernel);
+    for (const auto& input : in) {
+      if (input.name == "documents") return input.extent.elements(kernel);
     }
     return std::int64_t{-1};
   };
