@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -195,11 +194,9 @@ class SpaceSearch {
     });
     order.resize(points.size());
     std::iota(order.begin(), order.end(), 0);
-    std::erase_if(order, [&](std::size_t i) {
-      return capacity_ > 0 && static_cast<double>(bounds[i].needed.v) > capacity_;
-    });
+    std::erase_if(order, [&](std::size_t i) { return !may_fit(bounds[i], capacity_); });
     result_.counts.too_large += points.size() - order.size();
-    note_families(points, bounds);
+    note_families(points, bounds, capacity_, result_.lost);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return value(bounds[a]) < value(bounds[b]);
     });
@@ -277,33 +274,6 @@ class SpaceSearch {
   }
   bool was_simulated(const LayoutPoint& point) const {
     return std::find(simulated_.begin(), simulated_.end(), point) != simulated_.end();
-  }
-
-  /// Of every family the point with the best bounds, for those families that will have nothing
-  /// else.
-  void note_families(const std::vector<LayoutPoint>& points,
-                     const std::vector<LayoutBound>& bounds) {
-    const auto fits = [&](const LayoutBound& b) {
-      return capacity_ <= 0 || static_cast<double>(b.needed.v) <= capacity_;
-    };
-    const auto better = [&](const LayoutBound& a, const LayoutBound& b) {
-      if (fits(a) != fits(b)) return fits(a);
-      return fits(a) ? a.time < b.time : a.needed < b.needed;
-    };
-    std::map<std::string, LostFamily> families;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      LostFamily& family = families[family_of(points[i])];
-      if (family.layouts++ > 0 && !better(bounds[i], family.bound)) continue;
-      family.point = points[i];
-      family.bound = bounds[i];
-    }
-    for (auto& [name, family] : families) {
-      family.name = name;
-      result_.lost.push_back(std::move(family));
-    }
-    std::stable_sort(
-        result_.lost.begin(), result_.lost.end(),
-        [&](const LostFamily& a, const LostFamily& b) { return better(a.bound, b.bound); });
   }
 
   Outcome estimated(const LayoutPoint& point, std::optional<Scenario> scenario,
@@ -470,22 +440,11 @@ class SpaceSearch {
   }
 
   void summarize() {
-    std::set<std::string> seen;
-    std::vector<const EstimatedLayout*> by_time;
-    for (const EstimatedLayout& e : result_.estimated) {
-      if (seen.insert(family_of(e.point)).second) result_.families.push_back(e);
-      by_time.push_back(&e);
-    }
-    std::stable_sort(by_time.begin(), by_time.end(),
-                     [](const EstimatedLayout* a, const EstimatedLayout* b) {
-                       return a->estimate.step_time < b->estimate.step_time;
-                     });
-    for (const EstimatedLayout* e : by_time) {
-      const bool less =
-          result_.front.empty() || e->estimate.needed < result_.front.back().estimate.needed;
-      if (less) result_.front.push_back(*e);
-    }
-    std::erase_if(result_.lost, [&](const LostFamily& f) { return seen.count(f.name) > 0; });
+    result_.families = best_of_families(result_.estimated);
+    result_.front = front_of(result_.estimated);
+    std::set<std::string> kept;
+    for (const EstimatedLayout& e : result_.families) kept.insert(family_of(e.point));
+    std::erase_if(result_.lost, [&](const LostFamily& f) { return kept.count(f.name) > 0; });
   }
 
   Error nothing_fits() const {
@@ -519,24 +478,6 @@ class SpaceSearch {
 };
 
 }  // namespace
-
-std::string family_of(const LayoutPoint& p) {
-  std::string name;
-  const auto add = [&](const std::string& part) { name += (name.empty() ? "" : " + ") + part; };
-  if (p.tensor > 1) add("tp");
-  if (p.context > 1) add("cp");
-  if (p.pipeline > 1) add("pp " + std::string(rules_of(p.schedule).name));
-  if (p.replicate * p.shard * p.context > 1) {
-    add(p.zero == 0                      ? "DDP"
-        : p.zero == 3 && p.replicate > 1 ? "HSDP"
-        : p.zero == 3                    ? "FSDP"
-                                         : "ZeRO " + std::to_string(p.zero));
-  }
-  if (p.expert > 1) add("ep");
-  if (p.expert_tensor > 1) add("etp");
-  if (p.offload != Offload::None) add("offload");
-  return name.empty() ? "one rank" : name;
-}
 
 Result<SpaceResult> search_space(const Scenario& base, const LayoutOracle& oracle,
                                  const Prober& prober, const SpaceOptions& options) {

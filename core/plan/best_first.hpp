@@ -5,11 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "core/plan/bounds.hpp"
-#include "core/plan/estimate/estimate.hpp"
+#include "core/plan/families.hpp"
 #include "core/plan/found_layout.hpp"
 #include "core/plan/space.hpp"
 
@@ -28,14 +26,6 @@ struct SpaceCounts {
   std::size_t simulated_large = 0;  // of these, that do not fit
   std::size_t settings = 0;         // of the best layout, simulated in full beside these
   int probes = 0;                   // small programs that the estimates are made of
-};
-
-/// A layout that was estimated. The memory of `estimate` is not below its bound.
-struct EstimatedLayout {
-  LayoutPoint point;
-  Scenario scenario;
-  LayoutBound bound;
-  LayoutEstimate estimate;
 };
 
 /// What a search has found since it last told.
@@ -65,14 +55,6 @@ struct SpaceOptions {
   std::function<bool()> stop;                      // ends the search when it returns true
 };
 
-/// A family that has no layout among those that fit by their estimate.
-struct LostFamily {
-  std::string name;
-  std::size_t layouts = 0;
-  LayoutPoint point;  // of those that may fit by their bounds the fastest; else the smallest
-  LayoutBound bound;  // of that point
-};
-
 struct SpaceResult {
   SpaceCounts counts;
   std::vector<FoundLayout> found;          // simulated in full, best first
@@ -86,9 +68,6 @@ struct SpaceResult {
   std::size_t undecided = 0;
   bool stopped = false;
 };
-
-/// The kinds of parallelism of a layout without degrees: "tp + pp 1F1B + ZeRO 1".
-std::string family_of(const LayoutPoint& point);
 
 /// The result does not depend on the number of threads, unless `stop` ended the search. Errors:
 /// InvalidSpec for the synthetic model, OutOfMemory if no layout fits, and those of oracle and

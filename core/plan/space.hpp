@@ -41,7 +41,7 @@ struct LayoutPoint {
   int replicate = 1, shard = 1;  // data-parallel ranks: those with copies of states, those without
   int expert = 1;
   bool folding = false;   // experts are divided over the ranks of tensor and context parallelism
-  int expert_tensor = 1;  // ranks of tensor parallelism that divide each expert: 1, or all
+  int expert_tensor = 1;  // ranks of tensor parallelism that divide each expert
   int zero = 0;
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   int chunks = 1;      // virtual stages of a rank
