@@ -19,6 +19,7 @@
 #include <QTextBlock>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 #include <utility>
 
 #include "gui/draw/theme.hpp"
@@ -35,6 +36,17 @@ QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& 
   wash.setAlpha(60);
   selection.format.setBackground(wash);
   return selection;
+}
+
+/// What holds the longest of the words that the form has for values, and the entry's frame.
+int entry_width(const QFontMetrics& font) {
+  int widest = 0;
+  for (const FormField& field : form_fields()) {
+    for (const auto& [value, words] : field.words) {
+      widest = std::max(widest, font.horizontalAdvance(qt(words)));
+    }
+  }
+  return widest + 12;
 }
 
 }  // namespace
@@ -97,7 +109,7 @@ QWidget* WhatIfView::make_form() {
       control.slider->setPageStep(1);
       control.value = new QLineEdit;
       control.value->setAccessibleName(qt(field.label + ", typed"));
-      control.value->setFixedWidth(fontMetrics().horizontalAdvance("as PyTorch") + 12);
+      control.value->setFixedWidth(entry_width(control.value->fontMetrics()));
       connect(control.value, &QLineEdit::editingFinished, this, [this, i] { type(i); });
       connect(control.slider, &QSlider::valueChanged, this, [this, i](int at) { set(i, at); });
       connect(control.slider, &QSlider::sliderReleased, this, [this] { on_document(); });

@@ -366,9 +366,10 @@ void add_data_loader(FieldList& f) {
             numbers({0, 0.1, 0.5, 1, 2, 5, 10, 20, 50, 100}),
             [](const Scenario& s) { return number(1e3 * s.cluster.loader.sample.v); });
   f.say("0", "no time");
-  f.numbers("Workers", "data_loader.num_workers", "Processes that load for each rank.",
+  f.numbers("Workers", "data_loader.num_workers",
+            "Processes that load for each rank; with 0 the rank's own process does.",
             integers(0, 32), [](const Scenario& s) { return text(s.cluster.loader.num_workers); });
-  f.say("0", "the rank itself");
+  f.say("0", "the rank");
 }
 
 /// The first helper of the field with which `overrides` have no fault; empty if none has.

@@ -104,6 +104,23 @@ TEST_CASE("a number can be typed, and a schedule that needs chunks sets them", "
   CHECK(o.session.run()->scenario->num_microbatches() == 100);
 }
 
+TEST_CASE("the words for a value fit into its entry", "[gui][views]") {
+  test::application();
+  Opened o("schedules/1f1b-p4-m8.toml");
+  int words_seen = 0;
+  for (const FormField& field : form_fields()) {
+    for (const auto& [value, words] : field.words) {
+      auto* typed = control<QLineEdit>(o.view, (field.label + ", typed").c_str());
+      REQUIRE(typed != nullptr);
+      // A line edit keeps two pixels on each side of its text, and its frame as many.
+      CHECK(typed->fontMetrics().horizontalAdvance(QString::fromStdString(words)) + 8 <=
+            typed->width());
+      ++words_seen;
+    }
+  }
+  CHECK(words_seen > 5);
+}
+
 TEST_CASE("a slider of a key that the scenario sweeps moves like any other", "[gui][views]") {
   test::application();
   Opened o("schedules/bubbles-p4.toml");  // a sweep of microbatches, with a list of expectations
