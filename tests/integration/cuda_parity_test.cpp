@@ -100,14 +100,16 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
 TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued and in graphs",
           "[integration][cuda]") {
   constexpr int kSteps = 3;
+  constexpr const char* kQuantized =
+      "dp_shard=4 zero_quantized_weights=true zero_quantized_gradients=true "
+      "zero_quantized_gradients_inner_degree=2 zero_quantized_block_size=4";
   unsigned seed = 1;
   for (const char* keys :
        {"dp_replicate=3", "dp_shard=2 zero_stage=1", "dp_shard=3 zero_stage=2", "dp_shard=3",
         "dp_replicate=2 dp_shard=2", "pp=3 mb=6", "pp=2 mb=4 schedule=ZBVZeroBubble v=2",
         "pp=2 mb=4 schedule=Interleaved1F1B v=2", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2",
         "tp=2 enable_sequence_parallel=true", "cp=2 dp_shard=2",
-        "dp_shard=4 zero_quantized_weights=true zero_quantized_gradients=true "
-        "zero_quantized_gradients_inner_degree=2 zero_quantized_block_size=4",
+        kQuantized,
         "dp_replicate=3 power_sgd.matrix_approximation_rank=2",
         "ep=2 dp_shard=2 model.experts=4 model.experts_per_token=2",
         "ep=2 dp_shard=2 model.experts=4 model.capacity_factor=0",

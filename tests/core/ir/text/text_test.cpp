@@ -79,11 +79,11 @@ class RandomProgram {
     return static_cast<Enum>(below(count));
   }
   std::string name() {
-    const std::vector<std::string> names = {
+    static const std::vector<std::string> names = {
         "a",      "blocks.3.attn", "",       "with blank", "q\"uote", "back\\s", "line\nbreak",
         "9digit", "a-b",           "ümlaut", "#hash",      "@1",      "x=y",     "block.F"};
-    std::string result = names[below(static_cast<int>(names.size()))];
-    return coin() ? result + std::to_string(below(5)) : result;
+    const std::string& chosen = names[below(static_cast<int>(names.size()))];
+    return coin() ? chosen + std::to_string(below(5)) : chosen;
   }
   std::vector<std::int64_t> shape() {
     std::vector<std::int64_t> extents;
