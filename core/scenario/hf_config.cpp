@@ -3,174 +3,22 @@
 // configuration classes.
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <filesystem>
-#include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/read_file.hpp"
+#include "core/scenario/hf_members.hpp"
 #include "core/scenario/presets.hpp"
+#include "core/spec/roberta.hpp"
 
 namespace lockstep {
 namespace {
 
 using Json = nlohmann::json;
-
-/// Keys that change no number of a training step.
-constexpr auto kHarmless = std::to_array<std::string_view>({"_attn_implementation",
-                                                            "_name_or_path",
-                                                            "architectures",
-                                                            "attn_implementation",
-                                                            "auto_map",
-                                                            "bad_words_ids",
-                                                            "bos_token_id",
-                                                            "cache_implementation",
-                                                            "chunk_size_feed_forward",
-                                                            "decoder_start_token_id",
-                                                            "dtype",
-                                                            "eos_token_id",
-                                                            "finetuning_task",
-                                                            "id2label",
-                                                            "initializer_range",
-                                                            "is_decoder",
-                                                            "keys_to_ignore_at_inference",
-                                                            "label2id",
-                                                            "max_length",
-                                                            "model_type",
-                                                            "n_ctx",
-                                                            "output_attentions",
-                                                            "output_hidden_states",
-                                                            "pad_token_id",
-                                                            "pretraining_tp",
-                                                            "problem_type",
-                                                            "reorder_and_upcast_attn",
-                                                            "return_dict",
-                                                            "sep_token_id",
-                                                            "summary_activation",
-                                                            "summary_first_dropout",
-                                                            "summary_proj_to_labels",
-                                                            "summary_type",
-                                                            "summary_use_proj",
-                                                            "task_specific_params",
-                                                            "tokenizer_class",
-                                                            "torch_dtype",
-                                                            "torchscript",
-                                                            "transformers_version",
-                                                            "use_cache",
-                                                            "vocab_file",
-                                                            "gradient_checkpointing",
-                                                            "num_labels"});
-
-/// Reads the members of one JSON object. It remembers the first fault, and which members were asked
-/// for.
-class Members {
- public:
-  Members(const Json& object, std::string path) : object_(object), path_(std::move(path)) {}
-
-  std::int64_t integer(const char* key) {
-    const Json* value = find(key);
-    return value == nullptr ? fail(std::string("'") + key + "' is missing")
-                            : read_integer(key, *value);
-  }
-  std::int64_t integer(const char* key, std::int64_t otherwise) {
-    const Json* value = find(key);
-    return value == nullptr ? otherwise : read_integer(key, *value);
-  }
-  double number(const char* key, double otherwise) {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_number()) fail(std::string("'") + key + "' is not a number");
-    return value->is_number() ? value->get<double>() : otherwise;
-  }
-  bool boolean(const char* key, bool otherwise) {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) fail(std::string("'") + key + "' is not true or false");
-    return value->is_boolean() ? value->get<bool>() : otherwise;
-  }
-  std::string text(const char* key, const char* otherwise) {
-    const Json* value = find(key);
-    return value != nullptr && value->is_string() ? value->get<std::string>() : otherwise;
-  }
-  /// Says that the member changes no number of this model.
-  void ignore(const char* key) { asked_.insert(key); }
-  /// Whether the member is there, be it null.
-  bool has(const char* key) const { return object_.contains(key); }
-  /// Whether there is a list that is not empty.
-  bool has_elements(const char* key) {
-    const Json* value = find(key);
-    if (value != nullptr && !value->is_array()) fail(std::string("'") + key + "' is no list");
-    return value != nullptr && value->is_array() && !value->empty();
-  }
-  /// Null if there is no such object.
-  const Json* object(const char* key) {
-    const Json* value = find(key);
-    if (value != nullptr && !value->is_object()) fail(std::string("'") + key + "' is no object");
-    return value != nullptr && value->is_object() ? value : nullptr;
-  }
-  std::int64_t fail(const std::string& why, ErrorKind kind = ErrorKind::Parse) {
-    if (!error_) error_ = Error{kind, path_ + ": " + why, std::nullopt};
-    return 0;
-  }
-  void refuse(const std::string& why) { fail(why, ErrorKind::Unsupported); }
-  /// Says what the model computes and Lockstep does not, where it takes next to no time and memory,
-  /// so that the model can still be simulated.
-  void lacks(const std::string& what) { lacking_ += (lacking_.empty() ? "" : ", ") + what; }
-  /// Tells of the value of a key that is only computed as `built`.
-  void only(const char* key, bool built, bool otherwise) {
-    if (boolean(key, otherwise) != built)
-      lacks(std::string(key) + " = " + (built ? "false" : "true"));
-  }
-  const std::string& lacking() const { return lacking_; }
-  void warn(const std::string& what) { warnings_.push_back(path_ + ": " + what); }
-  /// Notes a dropout, which is of a training and not of a model here. `ours` is the key of
-  /// [training] that says it.
-  void dropout(const char* key, double otherwise, const char* ours) {
-    const double p = number(key, otherwise);
-    if (p == 0) return;
-    const std::string share = Json(p).dump();
-    dropouts_[ours] = path_ + ": " + key + " = " + share + " is not applied: give training." +
-                      ours + " = " + share + " to train with it";
-  }
-  /// Warns of every member that nobody asked for and that may change numbers.
-  void warn_of_rest() {
-    for (const auto& [key, value] : object_.items()) {
-      const bool harmless = std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
-      if (harmless || asked_.contains(key) || value.is_null() || value == false) continue;
-      warn("'" + key + "' is not used, and may change what the model computes");
-    }
-  }
-  const std::optional<Error>& error() const { return error_; }
-  std::vector<std::string> take_warnings() { return std::move(warnings_); }
-  std::map<std::string, std::string> take_dropouts() { return std::move(dropouts_); }
-
- private:
-  const Json* find(const char* key) {
-    asked_.insert(key);
-    const auto it = object_.find(key);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
-  }
-  std::int64_t read_integer(const char* key, const Json& value) {
-    if (!value.is_number_integer()) return fail(std::string("'") + key + "' is not an integer");
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMost) {
-      return fail(std::string("'") + key + "' is too large: " + value.dump());
-    }
-    return value.get<std::int64_t>();
-  }
-  const Json& object_;
-  std::string path_;
-  std::set<std::string, std::less<>> asked_;
-  std::optional<Error> error_;
-  std::string lacking_;
-  std::vector<std::string> warnings_;
-  std::map<std::string, std::string> dropouts_;
-};
+using Members = HfMembers;
 
 /// Rotary positions. transformers 5 keeps their base in "rope_parameters", with what scales them;
 /// transformers 4 has the latter in "rope_scaling".
@@ -425,6 +273,7 @@ void read_gpt2(Members& in, ModelSpec& m) {
 
 /// BERT, with the head for masked tokens. Its weights were trained with GELU's approximation by
 /// tanh (modeling.py of google-research/bert), which transformers calls "gelu_new".
+/// BERT, or RoBERTa and what has its classes under another name.
 void read_bert(Members& in, ModelSpec& m, bool roberta) {
   m.architecture = Architecture::Gpt2;
   m.layers = in.integer("num_hidden_layers", 12);
@@ -433,7 +282,7 @@ void read_bert(Members& in, ModelSpec& m, bool roberta) {
   m.head_dim = usual_head_dim(m);
   m.ffn_hidden = in.integer("intermediate_size", 3072);
   m.vocab = in.integer("vocab_size", roberta ? 50265 : 30522);
-  m.max_seq_len = in.integer("max_position_embeddings", 512);
+  m.max_seq_len = in.integer("max_position_embeddings", 512) - (roberta ? kRobertaPaddingRows : 0);
   m.token_types = in.integer("type_vocab_size", 2);
   m.norm_eps = in.number("layer_norm_eps", 1e-12);
   m.tied_embeddings = in.boolean("tie_word_embeddings", true);
@@ -444,7 +293,7 @@ void read_bert(Members& in, ModelSpec& m, bool roberta) {
   m.post_norm = m.embedding_norm = m.head_transform = true;
   // The ids of [MASK] in the vocabularies that were published; of others, model.mask_token says it.
   if (m.vocab == 30522 || m.vocab == 28996) m.mask_token = 103;
-  if (m.vocab == 50265) m.mask_token = 50264;
+  if (m.vocab == 50265 || m.vocab == 250002) m.mask_token = m.vocab - 1;
   m.mask_token = in.integer("mask_token_id", m.mask_token);
   const std::string act = in.text("hidden_act", "gelu");
   if (act == "gelu") {
@@ -457,7 +306,9 @@ void read_bert(Members& in, ModelSpec& m, bool roberta) {
   if (const std::string type = in.text("position_embedding_type", "absolute"); type != "absolute") {
     in.refuse("position_embedding_type '" + type + "' is not supported: a table is built");
   }
-  if (roberta) in.lacks("positions that begin behind the row of pad_token_id");
+  if (roberta && in.integer("pad_token_id", kRobertaPaddingRows - 1) != kRobertaPaddingRows - 1) {
+    in.refuse("pad_token_id is not 1, behind whose row positions begin in the models known here");
+  }
   in.dropout("attention_probs_dropout_prob", 0.1, "attention_dropout");
   in.dropout("hidden_dropout_prob", 0.1, "residual_dropout");
   in.number("classifier_dropout", 0);
@@ -469,7 +320,7 @@ void read_bert(Members& in, ModelSpec& m, bool roberta) {
 
 constexpr auto kTypes = std::to_array<std::string_view>(
     {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt2",
-     "gpt_neox", "bert", "roberta", "gemma", "gemma2", "gemma3_text", "deepseek_v2",
+     "gpt_neox", "bert", "roberta", "xlm-roberta", "gemma", "gemma2", "gemma3_text", "deepseek_v2",
      "deepseek_v3"});
 
 /// Model types that people have, and what they would need.
@@ -507,8 +358,8 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     read_gpt2(in, read.model);
   } else if (type == "gpt_neox") {
     read_gpt_neox(in, read.model);
-  } else if (type == "bert" || type == "roberta") {
-    read_bert(in, read.model, type == "roberta");
+  } else if (type == "bert" || type.ends_with("roberta")) {
+    read_bert(in, read.model, type != "bert");
   } else if (type.starts_with("gemma")) {
     read_gemma(in, read.model, type);
   } else if (type.starts_with("deepseek")) {

@@ -60,7 +60,7 @@ class HfReader final : public StateReader {
     std::int64_t at = begin / size;
     const std::int64_t end = at + static_cast<std::int64_t>(to.size()) / size;
     for (const HfTensor& part : parts_.at(tensor)) {
-      const std::int64_t last = part.begin + elements_of(part);
+      const std::int64_t last = part.begin + part.elements();
       if (at >= end || at >= last) continue;
       const std::int64_t count = std::min(end, last) - at;
       const std::size_t done = to.size() - to_size((end - at) * size);
@@ -79,12 +79,6 @@ class HfReader final : public StateReader {
     std::size_t file = 0;  // index into files_
     SafetensorsIndex::Entry entry;
   };
-
-  static std::int64_t elements_of(const HfTensor& part) {
-    std::int64_t product = 1;
-    for (const std::int64_t extent : part.shape) product *= extent;
-    return product;
-  }
 
   static Result<std::vector<std::string>> files_of(const std::string& folder) {
     const fs::path index = fs::path(folder) / "model.safetensors.index.json";
@@ -177,11 +171,8 @@ class HfReader final : public StateReader {
       return {};
     }
     std::vector<std::byte> raw(to_size(count * size));
-    if (auto got =
-            files_[place.file].read(place.entry.begin + first * size, raw.data(), raw.size());
-        !got) {
-      return got;
-    }
+    const std::int64_t begin = place.entry.begin + (part.skipped + first) * size;
+    if (auto got = files_[place.file].read(begin, raw.data(), raw.size()); !got) return got;
     convert(raw, stored, to, dtype);
     return {};
   }

@@ -101,7 +101,11 @@ class HfWriter {
     constexpr std::int64_t kBlock = 1 << 20;  // elements at a time
     const TensorInfo& info = source.info;
     const DType from = state_.head().tensors.at(source.parameter).dtype;
-    const std::int64_t all = info.elements(), block = source.tensor.transposed ? all : kBlock;
+    const std::int64_t all = source.tensor.elements();
+    const std::int64_t block = source.tensor.transposed ? all : kBlock;
+    const std::vector<std::byte> zeros(to_size(source.tensor.skipped * size_of(info.dtype)));
+    if (auto wrote = file.write(begin, zeros.data(), zeros.size()); !wrote) return wrote;
+    begin += static_cast<std::int64_t>(zeros.size());
     for (std::int64_t at = 0; at < all; at += block) {
       const std::int64_t count = std::min(block, all - at);
       std::vector<std::byte> own(to_size(count * size_of(from)));

@@ -1,8 +1,12 @@
 #include "core/weights/hugging_face.hpp"
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
+
+#include "core/spec/roberta.hpp"
 
 namespace lockstep {
 namespace {
@@ -23,7 +27,7 @@ std::vector<HfTensor> stacked(const Parameter& parameter, const std::vector<Rows
     std::vector<std::int64_t> shape = parameter.shape;
     if (part.rows > 0) shape[0] = part.rows;
     if (transposed) std::swap(shape[0], shape[1]);
-    tensors.push_back({part.name, std::move(shape), begin, transposed});
+    tensors.push_back({part.name, std::move(shape), begin, transposed, 0});
     begin += part.rows * inner;
   }
   return tensors;
@@ -62,18 +66,27 @@ std::vector<HfTensor> gpt2_tensors(const Parameter& parameter) {
   return stacked(parameter, {{head + layer + found->second.name, 0}}, found->second.transposed);
 }
 
+/// Whether an encoder is a RoBERTa: it has no segments, whose table has one row then.
+bool is_roberta(const ModelSpec& spec) { return spec.is_encoder() && spec.token_types == 1; }
+
 std::vector<HfTensor> bert_tensors(const ModelSpec& spec, const Parameter& parameter) {
+  static const std::map<std::string, const char*> heads[2] = {
+      {{"head.transform.weight", "cls.predictions.transform.dense.weight"},
+       {"head.transform.bias", "cls.predictions.transform.dense.bias"},
+       {"head.norm.weight", "cls.predictions.transform.LayerNorm.weight"},
+       {"head.norm.bias", "cls.predictions.transform.LayerNorm.bias"},
+       {"head.bias", "cls.predictions.bias"}},
+      {{"head.transform.weight", "lm_head.dense.weight"},
+       {"head.transform.bias", "lm_head.dense.bias"},
+       {"head.norm.weight", "lm_head.layer_norm.weight"},
+       {"head.norm.bias", "lm_head.layer_norm.bias"},
+       {"head.bias", "lm_head.bias"}}};
   static const std::map<std::string, const char*> names = {
-      {"embed.wte", "bert.embeddings.word_embeddings.weight"},
-      {"embed.wpe", "bert.embeddings.position_embeddings.weight"},
-      {"embed.wtt", "bert.embeddings.token_type_embeddings.weight"},
-      {"embed.norm.weight", "bert.embeddings.LayerNorm.weight"},
-      {"embed.norm.bias", "bert.embeddings.LayerNorm.bias"},
-      {"head.transform.weight", "cls.predictions.transform.dense.weight"},
-      {"head.transform.bias", "cls.predictions.transform.dense.bias"},
-      {"head.norm.weight", "cls.predictions.transform.LayerNorm.weight"},
-      {"head.norm.bias", "cls.predictions.transform.LayerNorm.bias"},
-      {"head.bias", "cls.predictions.bias"},
+      {"embed.wte", "embeddings.word_embeddings.weight"},
+      {"embed.wpe", "embeddings.position_embeddings.weight"},
+      {"embed.wtt", "embeddings.token_type_embeddings.weight"},
+      {"embed.norm.weight", "embeddings.LayerNorm.weight"},
+      {"embed.norm.bias", "embeddings.LayerNorm.bias"},
       {"attn.wo", "attention.output.dense.weight"},
       {"attn.bo", "attention.output.dense.bias"},
       {"ln1.weight", "attention.output.LayerNorm.weight"},
@@ -85,10 +98,21 @@ std::vector<HfTensor> bert_tensors(const ModelSpec& spec, const Parameter& param
       {"ln2.weight", "output.LayerNorm.weight"},
       {"ln2.bias", "output.LayerNorm.bias"},
   };
+  const bool roberta = is_roberta(spec);
   const auto [block, rest] = place_of(parameter.name);
-  const std::string layer = block < 0 ? "" : "bert.encoder.layer." + std::to_string(block) + ".";
+  if (const auto found = heads[roberta].find(rest); found != heads[roberta].end()) {
+    return stacked(parameter, {{found->second, 0}});
+  }
+  const std::string model = roberta ? "roberta." : "bert.";
+  const std::string layer =
+      model + (block < 0 ? "" : "encoder.layer." + std::to_string(block) + ".");
   if (const auto found = names.find(rest); found != names.end()) {
-    return stacked(parameter, {{layer + found->second, 0}});
+    std::vector<HfTensor> tensors = stacked(parameter, {{layer + found->second, 0}});
+    if (roberta && rest == "embed.wpe") {
+      tensors.front().shape[0] += kRobertaPaddingRows;
+      tensors.front().skipped = kRobertaPaddingRows * spec.hidden;
+    }
+    return tensors;
   }
   if (rest != "attn.wqkv" && rest != "attn.bqkv") return {};
   const std::string kind = rest == "attn.wqkv" ? ".weight" : ".bias";
@@ -149,7 +173,7 @@ std::vector<HfTensor> llama_tensors(const ModelSpec& spec, const Parameter& para
                                      : Names{"w2"};
     for (const char* name : names) {
       const auto begin = static_cast<std::int64_t>(tensors.size()) * rows * cols;
-      tensors.push_back({expert + name + ".weight", {rows, cols}, begin, false});
+      tensors.push_back({expert + name + ".weight", {rows, cols}, begin, false, 0});
     }
   }
   return tensors;
@@ -174,7 +198,9 @@ HfType type_of(const ModelSpec& spec) {
     const bool bert = spec.architecture == Architecture::Gpt2 && !spec.causal && spec.post_norm &&
                       spec.embedding_norm && spec.token_types > 0 && spec.head_transform;
     const bool plain = !experts && spec.tied_embeddings && spec.kv_heads == spec.heads;
-    return bert && plain ? HfType{"bert", "BertForMaskedLM"} : HfType{};
+    if (!bert || !plain) return {};
+    return is_roberta(spec) ? HfType{"roberta", "RobertaForMaskedLM"}
+                            : HfType{"bert", "BertForMaskedLM"};
   }
   if (spec.architecture == Architecture::Gpt2) {
     return experts ? HfType{} : HfType{"gpt2", "GPT2LMHeadModel"};
@@ -196,6 +222,11 @@ bool has_layout(const ModelSpec& spec) { return type_of(spec).type != nullptr; }
 
 }  // namespace
 
+std::int64_t HfTensor::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()) -
+         skipped;
+}
+
 Result<std::vector<HfTensor>> hf_tensors(const ModelSpec& spec, const Parameter& parameter) {
   if (!has_layout(spec)) return no_layout(spec);
   auto tensors = spec.is_encoder()                         ? bert_tensors(spec, parameter)
@@ -209,8 +240,10 @@ bool is_hf_leftover(const ModelSpec& spec, const std::string& name) {
   if (name == "lm_head.weight") return spec.tied_embeddings;
   if (name.ends_with("rotary_emb.inv_freq")) return true;
   if (spec.is_encoder()) {  // the output layer is the table; the rest predicts the next sentence
-    return name.starts_with("cls.predictions.decoder.") || name.starts_with("bert.pooler.") ||
-           name.starts_with("cls.seq_relationship.") || name == "bert.embeddings.position_ids";
+    const std::string model = is_roberta(spec) ? "roberta." : "bert.";
+    const std::string head = is_roberta(spec) ? "lm_head." : "cls.predictions.";
+    return name.starts_with(head + "decoder.") || name.starts_with(model + "pooler.") ||
+           name.starts_with("cls.seq_relationship.") || name == model + "embeddings.position_ids";
   }
   return spec.architecture == Architecture::Gpt2 &&
          (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
@@ -220,13 +253,15 @@ Result<std::string> print_hf_config(const ModelSpec& spec, const std::string& dt
   if (!has_layout(spec)) return no_layout(spec);
   nlohmann::ordered_json config;
   if (spec.is_encoder()) {
-    config = {{"architectures", {"BertForMaskedLM"}},
-              {"model_type", "bert"},
+    const std::int64_t before = is_roberta(spec) ? kRobertaPaddingRows : 0;
+    const auto [type, name] = type_of(spec);
+    config = {{"architectures", {name}},
+              {"model_type", type},
               {"num_hidden_layers", spec.layers},
               {"hidden_size", spec.hidden},
               {"num_attention_heads", spec.heads},
               {"intermediate_size", spec.ffn_hidden},
-              {"max_position_embeddings", spec.max_seq_len},
+              {"max_position_embeddings", spec.max_seq_len + before},
               {"type_vocab_size", spec.token_types},
               {"vocab_size", spec.vocab},
               {"layer_norm_eps", spec.norm_eps},
@@ -235,6 +270,7 @@ Result<std::string> print_hf_config(const ModelSpec& spec, const std::string& dt
     for (const char* key : {"attention_probs_dropout_prob", "hidden_dropout_prob"}) {
       config[key] = 0.0;
     }
+    if (before > 0) config["pad_token_id"] = before - 1;
   } else if (spec.architecture == Architecture::Gpt2) {
     config = {{"architectures", {"GPT2LMHeadModel"}},
               {"model_type", "gpt2"},

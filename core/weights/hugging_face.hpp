@@ -19,6 +19,8 @@ struct HfTensor {
   std::vector<std::int64_t> shape;  // as it is there
   std::int64_t begin = 0;           // element of the parameter with which it begins
   bool transposed = false;          // [in, out] there, [out, in] here
+  std::int64_t skipped = 0;         // elements with which it begins there and that no parameter has
+  std::int64_t elements() const;    // of the parameter
 };
 
 /// The tensors that a parameter consists of, in their order. Error Unsupported for a model that

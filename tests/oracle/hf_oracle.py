@@ -2,10 +2,11 @@
 """Writes a tiny model in the layout of Hugging Face's transformers, and what it computes.
 
 Usage: hf_oracle.py KIND FOLDER, where KIND is gpt2, llama, linear, llama3, qwen2, qwen3, qwen3_moe,
-phi3 or mixtral. FOLDER
-gets config.json, model.safetensors (of mixtral, two files and their index) with random float32
-weights, ids.bin (int32), and logits.bin (float64 [tokens, vocabulary]). The models are written from
-the definitions in transformers' modeling_*.py, in float64 and without any code of this repository.
+phi3, mixtral, bert or roberta. FOLDER gets config.json, model.safetensors (of mixtral, two files and
+their index) with random float32 weights, ids.bin (int32), and logits.bin (float64 [tokens,
+vocabulary]). Of the last two, which see tokens.bin (int32) there, masked as job.json says, it prints
+the loss instead. The models are written from the definitions in transformers' modeling_*.py, in float64
+and without any code of this repository.
 """
 import json
 import math
@@ -240,9 +241,86 @@ class Llama:
         return norm(x, "model.norm.weight") @ w[head].T
 
 
+class Bert:
+    """BertForMaskedLM, or RobertaForMaskedLM: another head's names, and positions from 2 on."""
+
+    def __init__(self, kind):
+        self.roberta = kind == "roberta"
+        self.first = 2 if self.roberta else 0
+        self.segments = 1 if self.roberta else 2
+        self.head = "lm_head." if self.roberta else "cls.predictions."
+        self.transform = "lm_head.dense" if self.roberta else "cls.predictions.transform.dense"
+        self.head_norm = "lm_head.layer_norm" if self.roberta else "cls.predictions.transform.LayerNorm"
+        self.config = {
+            "model_type": kind, "num_hidden_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS,
+            "intermediate_size": FFN, "max_position_embeddings": 128 + self.first, "type_vocab_size": self.segments,
+            "vocab_size": VOCAB, "layer_norm_eps": EPS, "hidden_act": "gelu_new", "mask_token_id": VOCAB - 1,
+            "pad_token_id": 1 if self.roberta else 0,
+            "attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0,
+        }
+        self.prefix = kind + "."
+
+    @staticmethod
+    def stored(weights):
+        return weights
+
+    def shapes(self):
+        embeddings, shapes = self.prefix + "embeddings.", {}
+        shapes[embeddings + "word_embeddings.weight"] = (VOCAB, HIDDEN)
+        shapes[embeddings + "position_embeddings.weight"] = (128 + self.first, HIDDEN)
+        shapes[embeddings + "token_type_embeddings.weight"] = (self.segments, HIDDEN)
+        square = (HIDDEN, HIDDEN)
+        layers = {"attention.self.query": square, "attention.self.key": square, "attention.self.value": square,
+                  "attention.output.dense": square, "attention.output.LayerNorm": (HIDDEN,),
+                  "intermediate.dense": (FFN, HIDDEN), "output.dense": (HIDDEN, FFN), "output.LayerNorm": (HIDDEN,)}
+        places = {embeddings + "LayerNorm": (HIDDEN,), self.transform: square, self.head_norm: (HIDDEN,)}
+        for i in range(LAYERS):
+            for name, shape in layers.items():
+                places[f"{self.prefix}encoder.layer.{i}.{name}"] = shape
+        for name, shape in places.items():
+            shapes[name + ".weight"], shapes[name + ".bias"] = shape, shape[:1]
+        shapes[self.head + "bias"] = (VOCAB,)
+        return shapes
+
+    def logits(self, w, ids):
+        def linear(x, name):
+            return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+        def norm(x, name):
+            return torch.nn.functional.layer_norm(x, (HIDDEN,), w[name + ".weight"], w[name + ".bias"], EPS)
+
+        def gelu_new(x):
+            return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+        at = self.prefix + "embeddings."
+        table = w[at + "word_embeddings.weight"]
+        positions = w[at + "position_embeddings.weight"][self.first : self.first + len(ids)]
+        x = norm(table[ids] + positions + w[at + "token_type_embeddings.weight"][0], at + "LayerNorm")
+        for i in range(LAYERS):
+            at = f"{self.prefix}encoder.layer.{i}."
+            q, k, v = (split_heads(linear(x, at + "attention.self." + name)) for name in ("query", "key", "value"))
+            mixed = ((q @ k.transpose(1, 2) / math.sqrt(HEAD_DIM)).softmax(-1) @ v).transpose(0, 1).reshape(len(ids), -1)
+            x = norm(x + linear(mixed, at + "attention.output.dense"), at + "attention.output.LayerNorm")
+            x = norm(x + linear(gelu_new(linear(x, at + "intermediate.dense")), at + "output.dense"), at + "output.LayerNorm")
+        return norm(gelu_new(linear(x, self.transform)), self.head_norm) @ table.T + w[self.head + "bias"]
+
+
+def masked_loss(model, weights, folder):
+    """The mean loss of the chosen tokens of the samples that tokens.bin holds, as job.json says."""
+    import numpy
+    from gpt2_oracle import masked
+
+    with open(os.path.join(folder, "job.json")) as file:
+        job = json.load(file)
+    tokens = numpy.fromfile(os.path.join(folder, "tokens.bin"), dtype=numpy.int32).reshape(-1, job["seq"])
+    seen, targets = masked(job, torch.tensor(tokens, dtype=torch.long), 0)
+    logits = torch.cat([model.logits(weights, sample) for sample in seen])
+    return torch.nn.functional.cross_entropy(logits, targets.reshape(-1)).item()
+
+
 def main(kind, folder):
     torch.manual_seed(23)
-    model = Gpt2() if kind == "gpt2" else Llama(kind)
+    model = Gpt2() if kind == "gpt2" else Bert(kind) if kind in ("bert", "roberta") else Llama(kind)
     weights = {}
     for name, shape in model.shapes().items():
         norm = name.endswith("weight") and len(shape) == 1
@@ -260,6 +338,9 @@ def main(kind, folder):
             json.dump(index, file)
     else:
         save(os.path.join(folder, "model.safetensors"), stored)
+    if isinstance(model, Bert):
+        loss = masked_loss(model, {name: value.double() for name, value in weights.items()}, folder)
+        return print(f"{loss:.17g}")
     ids = torch.randint(0, VOCAB, (LENGTH,))
     logits = model.logits({name: value.double() for name, value in weights.items()}, ids)
     ids.to(torch.int32).numpy().tofile(os.path.join(folder, "ids.bin"))

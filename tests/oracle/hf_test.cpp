@@ -1,12 +1,16 @@
 // Compares models in the layout of Hugging Face's transformers with what an independent Python
 // script computes of them: same files, same logits; and the files come back to the bit.
 #include <cmath>
+#include <fstream>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "backends/backends.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/data/token_source.hpp"
 #include "core/generate/decoder.hpp"
+#include "core/lower/lower.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/weights/adapters.hpp"
 #include "core/weights/weight_files.hpp"
@@ -100,6 +104,70 @@ TEST_CASE("logits of models of Hugging Face equal those of an independent model 
   REQUIRE(read_again.ok());
   read_again->model.name = config->model.name;
   CHECK(read_again->model == config->model);
+}
+
+TEST_CASE("encoders of Hugging Face have the loss of an independent model within 1e-5",
+          "[oracle][encoder]") {
+  const std::string& python = find_python();
+  if (python.empty()) {
+    std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
+    return;
+  }
+  const std::string kind = GENERATE("bert", "roberta");
+  CAPTURE(kind);
+  const TemporaryFolder folder;
+  constexpr int kSamples = 4, kLength = 50, kSeed = 3;
+  Scenario s;
+  s.training.seq_len = kLength;
+  s.training.local_batch_size = s.training.global_batch_size = kSamples;
+  s.training.steps = 1;
+  s.training.seed = kSeed;
+  s.training.mask_prob = 0.3;
+  s.cluster.device.memory = Bytes{std::int64_t{1} << 30};
+  const auto source = open_token_source(s.training.dataset, kLength, 61, kSeed);
+  REQUIRE(source.ok());
+  std::ofstream file(folder / "tokens.bin", std::ios::binary);
+  std::vector<std::int32_t> tokens(kLength), targets(kLength);
+  for (int sample = 0; sample < kSamples; ++sample) {
+    (*source)->fill(sample, tokens, targets);
+    file.write(reinterpret_cast<const char*>(tokens.data()), kLength * sizeof(std::int32_t));
+  }
+  file.close();
+  std::ofstream(folder / "job.json") << nlohmann::json{{"seed", kSeed},
+                                                       {"seq", kLength},
+                                                       {"masked", s.masked_tokens()},
+                                                       {"mask_token", 60},
+                                                       {"vocab", 61}};
+  const Outcome outcome =
+      run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/hf_oracle.py " + kind + " '" +
+                  folder.path.string() + "' 2>&1");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+
+  const auto config = read_hf_config(folder / "config.json");
+  if (!config) FAIL(to_string(config.error()));
+  CHECK(config->model.max_seq_len == 128);
+  s.model = config->model;
+  const auto weights = open_hf_weights(folder.path.string(), s.model, DType::F32);
+  if (!weights) FAIL(to_string(weights.error()));
+  TrainingState state;
+  for (const auto& [name, info] : (*weights)->head().tensors) {
+    Tensor tensor{info.dtype, info.shape, std::vector<std::byte>(to_size(info.bytes()))};
+    REQUIRE((*weights)->read(name, 0, tensor.data).ok());
+    state.tensors.emplace(name, std::move(tensor));
+  }
+  const Result<Program> program = lower(s);
+  if (!program) FAIL(to_string(program.error()));
+  const auto backend = make_backend("cpu");
+  REQUIRE(backend.ok());
+  RunOptions options;
+  options.steps = 1;
+  options.initial_state = &state;
+  const Result<RunResult> result = (*backend)->run(*program, s.cluster, options);
+  if (!result) FAIL(to_string(result.error()));
+  const double theirs = std::stod(outcome.output);
+  CHECK(std::abs(result->trace.steps.front().loss - theirs) <= 1e-5);
+  CHECK(theirs > std::log(61.0));  // random weights are worse than none
 }
 
 TEST_CASE("a model with adapters has the logits of the one that they are merged into", "[oracle]") {

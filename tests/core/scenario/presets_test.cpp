@@ -436,7 +436,7 @@ TEST_CASE("BERT's config.json is its preset, and says how GELU is computed",
   CHECK(warnings.find("is not used") == std::string::npos);
 }
 
-TEST_CASE("a RoBERTa of another vocabulary is simulated, and needs to be told its mask token",
+TEST_CASE("a RoBERTa has no rows for padding, and one of another vocabulary needs its mask token",
           "[core][scenario][encoder]") {
   const std::string config =
       R"({"architectures": ["RobertaForMaskedLM"], "attention_probs_dropout_prob": 0.1,
@@ -449,9 +449,26 @@ TEST_CASE("a RoBERTa of another vocabulary is simulated, and needs to be told it
   const Result<HfModel> read = parse_hf_config(config, "c.json");
   if (!read) FAIL(to_string(read.error()));
   CHECK(read->model.token_types == 1);
-  CHECK(read->model.max_seq_len == 514);
+  CHECK(read->model.max_seq_len == 512);
   CHECK(read->model.mask_token == -1);
-  CHECK(read->model.simulated_only == "positions that begin behind the row of pad_token_id");
+  CHECK(read->model.simulated_only.empty());
+  // Those that were published have their preset's shape and vocabulary; XLM-R has another one.
+  const auto with = [&](const char* from, const char* to) {
+    std::string changed = config;
+    changed.replace(changed.find(from), std::string(from).size(), to);
+    return parse_hf_config(changed, "c.json");
+  };
+  const Result<HfModel> published = with("\"vocab_size\": 32000", "\"vocab_size\": 50265");
+  REQUIRE(published.ok());
+  ModelSpec preset = *find_model_preset("roberta-large");
+  preset.name = published->model.name;
+  CHECK(published->model == preset);
+  const Result<HfModel> multilingual = with("\"vocab_size\": 32000", "\"vocab_size\": 250002");
+  REQUIRE(multilingual.ok());
+  CHECK(multilingual->model.mask_token == 250001);
+  const Result<HfModel> other = with("\"pad_token_id\": 1", "\"pad_token_id\": 0");
+  REQUIRE(!other.ok());
+  CHECK_THAT(other.error().message, ContainsSubstring("pad_token_id is not 1"));
   const auto decoder = parse_hf_config(
       R"({"model_type": "bert", "is_decoder": true, "add_cross_attention": true})", "c.json");
   REQUIRE(!decoder.ok());
@@ -479,12 +496,13 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
   CHECK(message("{}") ==
         "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen2_moe, "
         "qwen3, "
-        "qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, gemma, gemma2, gemma3_text, "
+        "qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, xlm-roberta, gemma, gemma2, gemma3_text, "
         "deepseek_v2, deepseek_v3");
   CHECK(message(R"({"model_type": "mamba"})") ==
         "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, "
         "qwen2_moe, "
-        "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, gemma, gemma2, gemma3_text, "
+        "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, xlm-roberta, gemma, gemma2, "
+        "gemma3_text, "
         "deepseek_v2, deepseek_v3");
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==

@@ -1,5 +1,6 @@
 #include "core/weights/weight_files.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,10 +18,11 @@ namespace {
 
 ModelSpec tiny(const std::string& kind) {
   ModelSpec m = *find_model_preset(kind == "gpt2"                             ? "gpt2-tiny"
-                                   : kind == "bert"                           ? "bert-tiny"
+                                   : kind == "bert" || kind == "roberta"      ? "bert-tiny"
                                    : kind == "mixtral" || kind == "qwen3_moe" ? "mixtral-tiny"
                                                                               : "llama-tiny");
   if (kind == "qwen2") m.qkv_bias = true;
+  if (kind == "roberta") m.token_types = 1;
   if (kind == "llama3") m.rope_scaling = {8, 32, 1, 4};
   if (kind.starts_with("qwen3")) m.qk_norm = true;
   if (kind == "phi3") m.fused_names = true;
@@ -67,8 +69,8 @@ std::vector<float> floats(const Tensor& tensor) {
 
 TEST_CASE("weights come back to the bit from Hugging Face's layout, of any kind and in any files",
           "[core][weights]") {
-  const std::string kind =
-      GENERATE("gpt2", "bert", "llama", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral");
+  const std::string kind = GENERATE("gpt2", "bert", "roberta", "llama", "llama3", "qwen2", "qwen3",
+                                    "qwen3_moe", "phi3", "mixtral");
   const std::int64_t shard = GENERATE(5'000'000'000, 20'000);
   CAPTURE(kind, shard);
   const ModelSpec model = tiny(kind);
@@ -165,6 +167,25 @@ TEST_CASE("BERT's tensors are those of BertForMaskedLM, and others of its classe
   const auto reader = open_hf_weights(folder.path, bert, DType::F32);
   if (!reader) FAIL(to_string(reader.error()));
   CHECK(read_all(**reader).tensors == state.tensors);
+}
+
+TEST_CASE("RoBERTa's table of positions has two rows more there, and its head another name",
+          "[core][weights][encoder]") {
+  const TemporaryFolder folder;
+  const ModelSpec roberta = tiny("roberta");
+  const TrainingState state = numbered(roberta);
+  REQUIRE(write_hf_weights(HeldState(state), roberta, folder.path, {}).ok());
+  auto file = read_safetensors(folder / "model.safetensors");
+  REQUIRE(file.ok());
+  CHECK(file->tensors.size() == 5 + 16 * 4 + 5);
+  CHECK(file->tensors.count("lm_head.layer_norm.weight") == 1);
+  const Tensor& there = file->tensors.at("roberta.embeddings.position_embeddings.weight");
+  CHECK(there.shape[0] == roberta.max_seq_len + 2);
+  const std::vector<float> x = floats(there), y = floats(state.tensors.at("embed.wpe"));
+  const auto before = to_size(2 * roberta.hidden);
+  CHECK(std::all_of(x.begin(), x.begin() + 2 * roberta.hidden, [](float v) { return v == 0; }));
+  CHECK(std::equal(x.begin() + 2 * roberta.hidden, x.end(), y.begin(), y.end()));
+  CHECK(x.size() == before + y.size());
 }
 
 TEST_CASE("a model that no class of transformers computes has no layout", "[core][weights]") {
