@@ -212,7 +212,7 @@ void add_inside_layers(FieldList& f) {
             "Room of an expert for tokens, over its even share.",
             numbers({0, 1, 1.1, 1.25, 1.5, 2, 4}),
             [](const Scenario& s) { return number(s.model.capacity_factor); });
-  f.say("0", "none dropped");
+  f.say("0", "dropless");
   f.numbers("Divide each", "parallelism.expert_tensor_parallel_degree",
             "Ranks of tensor parallelism that divide every expert: 1, or all of them.", degrees(64),
             [](const Scenario& s) { return text(s.strategy.expert_tensor_parallel_degree); });
