@@ -116,7 +116,7 @@ TEST_CASE("encoders of Hugging Face have the loss of an independent model within
   const std::string kind = GENERATE("bert", "roberta");
   CAPTURE(kind);
   const TemporaryFolder folder;
-  constexpr int kSamples = 4, kLength = 50, kSeed = 3;
+  constexpr int kSamples = 4, kLength = 50, kSeed = 3, kMasked = 15;
   Scenario s;
   s.training.seq_len = kLength;
   s.training.local_batch_size = s.training.global_batch_size = kSamples;
@@ -133,11 +133,8 @@ TEST_CASE("encoders of Hugging Face have the loss of an independent model within
     file.write(reinterpret_cast<const char*>(tokens.data()), kLength * sizeof(std::int32_t));
   }
   file.close();
-  std::ofstream(folder / "job.json") << nlohmann::json{{"seed", kSeed},
-                                                       {"seq", kLength},
-                                                       {"masked", s.masked_tokens()},
-                                                       {"mask_token", 60},
-                                                       {"vocab", 61}};
+  std::ofstream(folder / "job.json") << nlohmann::json{
+      {"seed", kSeed}, {"seq", kLength}, {"masked", kMasked}, {"mask_token", 60}, {"vocab", 61}};
   const Outcome outcome =
       run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/hf_oracle.py " + kind + " '" +
                   folder.path.string() + "' 2>&1");
@@ -148,6 +145,7 @@ TEST_CASE("encoders of Hugging Face have the loss of an independent model within
   if (!config) FAIL(to_string(config.error()));
   CHECK(config->model.max_seq_len == 128);
   s.model = config->model;
+  CHECK(s.masked_tokens() == kMasked);
   const auto weights = open_hf_weights(folder.path.string(), s.model, DType::F32);
   if (!weights) FAIL(to_string(weights.error()));
   TrainingState state;

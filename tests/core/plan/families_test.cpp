@@ -40,8 +40,8 @@ TEST_CASE("the fastest that may fit stands for a family, else the smallest", "[c
   std::vector<LostFamily> families;
   const std::vector<LayoutPoint> points = {point(2, 1, 0), point(4, 1, 0), point(8, 1, 0),
                                            point(1, 2, 3), point(1, 4, 3)};
-  const std::vector<LayoutBound> bounds = {bound(1, 200), bound(3, 90), bound(2, 80), bound(1, 150),
-                                           bound(2, 120)};
+  const std::vector<LayoutBound> bounds = {bound(1, 200), bound(3, 90), bound(2, 80),
+                                           bound(1.5, 150), bound(2, 120)};
   note_families(points, bounds, 100, families);
   REQUIRE(families.size() == 2);
   CHECK(families[0].name == "tp");  // fits, so that it comes first
