@@ -134,9 +134,11 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
     return {};
   }
   console.out << arguments.out << ": " << source->model.name << ", "
-              << weights.head().tensors.size() << " parameters\n"
-              << "  lockstep sample " << arguments.out << " --prompt \"Once\"\n"
-              << "  lockstep run " << arguments.out << "/scenario.toml --backend cpu --resume "
+              << weights.head().tensors.size() << " parameters\n";
+  if (source->model.is_decoder()) {
+    console.out << "  lockstep sample " << arguments.out << " --prompt \"Once\"\n";
+  }
+  console.out << "  lockstep run " << arguments.out << "/scenario.toml --backend cpu --resume "
               << arguments.out << " --out RUN --set training.dataset=TEXT\n";
   return {};
 }
@@ -194,7 +196,8 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
     return {};
   }
   console.out << arguments.out << ": " << source->model.name << " in " << to_string(options.dtype)
-              << ", for AutoModelForCausalLM.from_pretrained\n";
+              << ", for AutoModelFor" << (source->model.is_decoder() ? "CausalLM" : "MaskedLM")
+              << ".from_pretrained\n";
   return {};
 }
 

@@ -143,6 +143,23 @@ TEST_CASE("a trained model is taken out, brought in again, says the same and goe
   done({"sample", folder / "more", "--prompt", "the "});
 }
 
+TEST_CASE("an encoder is taken out and brought in, and nobody is told to sample it",
+          "[cli][encoder]") {
+  const TemporaryFolder folder;
+  train(folder, {"--set", "model.causal=false", "--set", "model.mask_token=0", "--set",
+                 "model.post_norm=true", "--set", "model.embedding_norm=true", "--set",
+                 "model.token_types=1", "--set", "model.head_transform=true"});
+  const auto out = done({"export", "hf", folder / "run", "--out", folder / "hf"});
+  check_has(out.out, "for AutoModelForMaskedLM.from_pretrained");
+  check_has(*read_file(folder / "hf/config.json"), "RobertaForMaskedLM");
+  const auto in = done({"import", "hf", folder / "hf", "--out", folder / "again"});
+  CHECK(in.out.find("lockstep sample") == std::string::npos);
+  check_has(in.out, "lockstep run");
+  done({"export", "hf", folder / "again", "--out", folder / "hf2"});
+  CHECK(*read_file(folder / "hf2/model.safetensors") ==
+        *read_file(folder / "hf/model.safetensors"));
+}
+
 TEST_CASE("import and export say as JSON what they wrote", "[cli]") {
   const TemporaryFolder folder;
   train(folder);
