@@ -11,7 +11,9 @@ namespace {
 using Json = nlohmann::json;
 
 Error unsupported(const std::string& what) {
-  return {ErrorKind::Unsupported, what + " is not known here", std::nullopt};
+  return {ErrorKind::Unsupported,
+          what + " is not known here; shards of its tokens can be made elsewhere (docs/models.md)",
+          std::nullopt};
 }
 Error damaged(const std::string& what) { return {ErrorKind::Parse, what, std::nullopt}; }
 

@@ -166,13 +166,15 @@ TEST_CASE("a tokenizer that is damaged or of another kind is refused with its re
           "[core][tokenizer]") {
   CHECK(error_of("[]") == "there is no 'model'");
   CHECK(error_of(R"({"model":{"type":"Unigram"}})") ==
-        "a tokenizer of type Unigram is not known here");
+        "a tokenizer of type Unigram is not known here; shards of its tokens can be made elsewhere "
+        "(docs/models.md)");
   CHECK(error_of(R"({"model":{"type":"BPE","vocab":{}}})") ==
         "the model has no 'vocab' and 'merges', as byte pairs have");
   CHECK(error_of(R"({"model":{"vocab":{"a":0,"b":1},"merges":["a b"]}})") ==
         "merge 0 is not of two symbols that make a third");
   CHECK(error_of(R"({"normalizer":{"type":"Lowercase"},"model":{}})") ==
-        "the normalizer Lowercase is not known here");
+        "the normalizer Lowercase is not known here; shards of its tokens can be made elsewhere "
+        "(docs/models.md)");
   CHECK(!error_of(R"({"model":{"vocab":{"a":"x"},"merges":[]}})").empty());
   for (const char* id : {"-1", "1.5", "1099511627776"}) {  // 2^40 would be cut to 0
     CHECK(error_of(std::string(R"({"model":{"vocab":{"a":)") + id + R"(},"merges":[]}})") ==
