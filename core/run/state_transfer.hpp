@@ -15,21 +15,9 @@
 #include "core/run/executor.hpp"
 #include "core/run/process.hpp"
 #include "core/run/rank_memory.hpp"
+#include "core/run/shard_pieces.hpp"
 
 namespace lockstep {
-
-/// A run of elements of a parameter in a rank's buffer of an FSDP unit: elements [begin, begin +
-/// count) of the parameter lie at element `at` of the buffer.
-struct ShardPiece {
-  ParameterId parameter;
-  std::int64_t begin = 0, count = 0, at = 0;
-  bool operator==(const ShardPiece&) const = default;
-};
-
-/// What `rank` holds of `unit` in `buffer`, one of the unit's buffers of parameters or moments. The
-/// pieces are in the order of the buffer; elements that no piece covers are padding.
-std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
-                                     BufferId buffer);
 
 /// The buffers of the tensors that an FSDP unit keeps of every parameter: the parameter as it is
 /// updated, its moments, the states of the outer optimizer, and those of low-rank products. Those
