@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/thread_team.hpp"
+#include "core/ir/alike.hpp"
 #include "core/ir/verify/internal.hpp"
 #include "core/ir/verify/repeats.hpp"
 
@@ -129,8 +130,13 @@ std::vector<Error> verify(const Program& program) {
   std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) ranges.emplace_back(program, role);
   const verification::Repeats repeats(program, ranges);
+  std::vector<const Role*> roles;
+  for (const Role& role : program.roles) roles.push_back(&role);
+  const std::vector<std::size_t> first = first_alike(roles);
   verification::check_each_role(program, 3, faults, [&](RoleId r, verification::Faults& found) {
-    verification::check_memory(program, r, ranges[to_size(r)], repeats, found);
+    // Roles that are alike do the same with their memory; a fault is told of the first one.
+    if (first[to_size(r)] == to_size(r))
+      verification::check_memory(program, r, ranges[to_size(r)], repeats, found);
     verification::check_gradients(program, r, ranges[to_size(r)], repeats, found);
   });
   if (faults.none()) verification::check_meaning(program, ranges, repeats, faults);
