@@ -64,7 +64,7 @@ class Ranges {
   void touch_all(const Op& op, std::vector<Touch>& touches) const;
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
-  BufferId root(BufferId buffer) const { return places_[buffer].root; }
+  BufferId root(BufferId buffer) const { return roots_[buffer]; }
   /// Where it begins in its root, in bytes.
   std::int64_t offset(BufferId buffer) const { return places_[buffer].offset; }
   bool is_piece(BufferId buffer) const { return places_[buffer].piece; }
@@ -79,6 +79,7 @@ class Ranges {
   const Program& program_;
   const Role& role_;
   IndexVector<BufferId, Place> places_;
+  IndexVector<BufferId, BufferId> roots_;  // again, because most ask for these alone
   /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };

@@ -29,7 +29,7 @@ std::string buffer_name(const Program& program, const Role& role, BufferId id) {
 }
 
 Ranges::Ranges(const Program& program, const Role& role)
-    : program_(program), role_(role), places_(role.buffers.size()) {
+    : program_(program), role_(role), places_(role.buffers.size()), roots_(role.buffers.size()) {
   std::vector<BufferId> chain;
   for (const BufferId id : role.buffers.ids()) {
     BufferId at = id;
@@ -50,6 +50,7 @@ Ranges::Ranges(const Program& program, const Role& role)
     }
     places_[id].piece = role.buffer(id).piece_of.valid();
     places_[id].bytes = span_of(program, role.buffer(id)).v;
+    roots_[id] = places_[id].root;
   }
   positions_.resize(program.groups.size());
   for (const Op& op : role.ops) {
