@@ -61,16 +61,12 @@ class IntervalMap {
   void assign(std::int64_t begin, std::int64_t end, const T& value) {
     if (begin < end) one_piece(begin, end) = value;
   }
-  /// The same, after visit(value) was called for every piece that touches it, in order.
-  template <class Visit>
-  void replace(std::int64_t begin, std::int64_t end, const T& value, Visit&& visit) {
-    if (begin < end) one_piece(begin, end, visit) = value;
-  }
 
   /// Makes [begin, end), which is not empty, one piece. Returns its value, for the caller to set.
   T& one_piece(std::int64_t begin, std::int64_t end) {
     return one_piece(begin, end, [](const T&) {});
   }
+  /// The same, after visit(value) was called for every piece that touches it, in order.
   template <class Visit>
   T& one_piece(std::int64_t begin, std::int64_t end, Visit&& visit) {
     if (!many_ && (only_.empty() || (begin <= only_.begin && only_.end <= end))) {

@@ -25,7 +25,7 @@ class StreamUses {
   };
 
   /// Of so many buffers.
-  explicit StreamUses(std::size_t buffers) : newest_(buffers, -1) {}
+  explicit StreamUses(std::size_t buffers) : newest_(buffers, -1) { uses_.reserve(2 * buffers); }
   /// Notes that an op, whose id is not less than those before, uses a root buffer.
   void add(BufferId root, Stream stream, OpId op) {
     for (std::int32_t at = newest_[root]; at >= 0; at = uses_[at].next) {

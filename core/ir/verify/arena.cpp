@@ -1,6 +1,6 @@
 #include "core/ir/verify/arena.hpp"
 
-#include "core/base/interval_map.hpp"
+#include "core/base/cell_map.hpp"
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/users.hpp"
 
@@ -19,7 +19,8 @@ class Tenancies {
         repeats_(repeats),
         order_(order),
         faults_(faults),
-        uses_(role_.buffers.size()) {}
+        uses_(role_.buffers.size()),
+        arenas_{{arena(Tier::Device), arena(Tier::Host), arena(Tier::Drive)}} {}
 
   void check() {
     find_uses();
@@ -39,25 +40,27 @@ class Tenancies {
     BufferId newest;
     BufferId used;  // the newest of those that ops use
   };
+  CellMap<Tenancy> arena(Tier tier) const {
+    const std::int64_t bytes = role_.arena_of(tier).v;
+    return {bytes, bytes > 0 ? role_.buffers.size() : 0};
+  }
 
   /// Asks the ops of microbatches that repeat no others. What repeats them is used as they are.
   void find_uses() {
-    IndexVector<BufferId, BufferId> temporary(role_.buffers.size());  // the root, with a lifetime
-    for (const BufferId id : temporary.ids()) {
+    IndexVector<BufferId, BufferId> asked(role_.buffers.size());  // the root, if ops are asked
+    for (const BufferId id : asked.ids()) {
       const BufferId root = ranges_.root(id);
-      if (!role_.buffer(root).persistent()) temporary[id] = root;
+      const bool repeated = repeats_.original(role_id_, root) != root;
+      if (!repeated && !role_.buffer(root).persistent()) asked[id] = root;
     }
     for (const OpId id : role_.ops.ids()) {
       const Op& op = role_.op(id);
-      const bool repeated = repeats_.original(role_id_, id).valid();
       for (const BufferId argument : role_.args_of(op)) {
-        const BufferId root = temporary[argument];
-        if (!root.valid() || (repeated && repeats_.is_own(role_id_, root))) continue;
-        uses_.add(root, op.stream, id);
+        const BufferId root = asked[argument];
+        if (root.valid()) uses_.add(root, op.stream, id);
       }
     }
-    for (const BufferId id : temporary.ids()) {
-      if (temporary[id] != id) continue;
+    for (const BufferId id : asked.ids()) {
       const BufferId original = repeats_.original(role_id_, id);
       if (original == id) continue;
       const Microbatch mb = repeats_.owner(role_id_, id);
@@ -84,26 +87,25 @@ class Tenancies {
   /// that its users wait for those who have used them.
   void begin(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
-    IntervalMap<Tenancy>& arena = arenas_[buffer.tier];
-    const std::int64_t end = buffer.offset + buffer.bytes.v;
-    BufferId living, last;
+    const bool used = uses_.any(id);
+    BufferId living, newest, last;
     Users before;
-    const auto meet = [&](const Tenancy& tenancy) {
-      if (lives(tenancy.newest, buffer.first)) living = tenancy.newest;
-      if (!tenancy.used.valid() || tenancy.used == last) return;
-      last = tenancy.used;
-      uses_.visit(last, [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
-    };
-    if (uses_.any(id)) {
-      // Those who used the bytes before it need not be remembered: who has waited for its users has
-      // waited for all that they have waited for.
-      arena.replace(buffer.offset, end, {id, id}, meet);
-    } else {
-      arena.update(buffer.offset, end, [&](Tenancy& tenancy) {
-        meet(tenancy);
-        tenancy.newest = id;
-      });
-    }
+    arenas_[buffer.tier].visit(
+        buffer.offset, buffer.offset + buffer.bytes.v, [&](Tenancy& tenancy) {
+          if (tenancy.newest != newest) {
+            newest = tenancy.newest;
+            if (lives(newest, buffer.first)) living = newest;
+          }
+          tenancy.newest = id;
+          if (tenancy.used.valid() && tenancy.used != last) {
+            last = tenancy.used;
+            uses_.visit(last,
+                        [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
+          }
+          // Those who used the bytes before it need not be remembered: who has waited for its users
+          // has waited for all that they have waited for.
+          if (used) tenancy.used = id;
+        });
     if (living.valid()) return add_overlap(id, living);
     // What the first op of a stream has waited for, those behind it need not be asked about.
     uses_.visit(id, [&](const StreamUses::Use& use) {
@@ -154,7 +156,7 @@ class Tenancies {
   const HappensBefore& order_;
   Faults& faults_;
   StreamUses uses_;  // of roots that have a lifetime
-  IndexArray<Tier, IntervalMap<Tenancy>, kNumTiers> arenas_;
+  IndexArray<Tier, CellMap<Tenancy>, kNumTiers> arenas_;
 };
 
 }  // namespace

@@ -1,39 +1,133 @@
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <utility>
 
+#include "core/ir/verify/encounters.hpp"
 #include "core/ir/verify/internal.hpp"
-#include "core/ir/verify/traffic.hpp"
 
 namespace lockstep::verification {
 namespace {
+
+enum class State : std::uint8_t { Waiting, Arrived, Done };
+
+/// Runs the actors in the order of their lists, without time. A message is under way from where the
+/// list has come to one end of it until the other list has come to the other. Meanwhile a list goes
+/// on to what need not wait for it, but waits for the others at each collective with them.
+class ListRun {
+ public:
+  ListRun(const Program& program, const Encounters& encounters) : encounters_(encounters) {
+    for (const int a : encounters.actors()) {
+      actors_.push_back({encounters.role(a), program.groups.size()});
+      for (const GroupId group : program.groups.ids()) {
+        actors_.back().meeting_of[group] = encounters.meeting_of(a, group);
+      }
+    }
+    for (const Encounters::Meeting& meeting : encounters.meetings()) {
+      arrived_.emplace_back(meeting.collectives, 0);
+    }
+  }
+
+  /// Whether all lists come to their end. The order in which ops have ended then keeps to that of
+  /// streams and to every `after`, and to the order of each rank's collectives. So there is no
+  /// deadlock in either mode of BlockingRun. If they do not, there may be none.
+  bool ends() {
+    for (const int actor : actors_.ids()) ready_.push_back(actor);
+    while (!ready_.empty()) {
+      const int actor = ready_.back();
+      ready_.pop_back();
+      advance(actor);
+    }
+    return std::all_of(actors_.begin(), actors_.end(),
+                       [](const Actor& a) { return a.next == a.role.ops.next(); });
+  }
+
+ private:
+  struct Actor {
+    Actor(const Role& r, std::size_t groups)
+        : role(r), state(r.ops.size(), State::Waiting), meeting_of(groups) {}
+    const Role& role;
+    IndexVector<OpId, State> state;  // of what meets others
+    IndexVector<GroupId, std::int32_t> meeting_of;
+    OpId next{0};
+    OpId awaited;                                     // holds up the list
+    IndexArray<Stream, OpId, kNumStreams> message{};  // the newest of the stream, or none
+  };
+
+  void advance(int actor) {
+    Actor& self = actors_[actor];
+    for (const OpId end = self.role.ops.next(); self.next < end; ++self.next.v) {
+      const OpId id = self.next;
+      const Op& op = self.role.op(id);
+      if (self.message[op.stream].valid() && under_way(self, self.message[op.stream])) return;
+      for (const OpId dependency : self.role.after_of(op)) {
+        if (under_way(self, dependency)) return;
+      }
+      if (is_p2p(op.kind)) {
+        self.message[op.stream] = id;
+        self.state[id] = State::Arrived;
+        const auto [peer, other] = encounters_.partner(actor, op, id);
+        if (actors_[peer].state[other] != State::Arrived) continue;
+        finish(actor, id);
+        finish(peer, other);
+      } else if (is_collective(op.kind) && self.state[id] == State::Waiting) {
+        const std::int32_t meeting = self.meeting_of[op.group()];
+        if (meeting == Encounters::kAlone) continue;
+        const std::vector<int>& members = encounters_.meetings()[meeting].actors;
+        const Sequence sequence = encounters_.sequence(actor, id);
+        self.state[id] = State::Arrived;
+        self.awaited = id;
+        if (++arrived_[meeting][sequence] < static_cast<int>(members.size())) return;
+        for (const int member : members) {
+          finish(member, encounters_.op_of(member, op.group(), sequence));
+        }
+        return;  // it is ready again
+      }
+    }
+  }
+
+  /// Whether a message has not come to its other end. Then the list waits for it.
+  static bool under_way(Actor& self, OpId id) {
+    if (self.state[id] != State::Arrived) return false;
+    self.awaited = id;
+    return true;
+  }
+
+  void finish(int actor, OpId id) {
+    Actor& self = actors_[actor];
+    self.state[id] = State::Done;
+    if (self.awaited != id) return;
+    self.awaited = {};
+    ready_.push_back(actor);
+  }
+
+  const Encounters& encounters_;
+  IndexVector<int, Actor> actors_;
+  IndexVector<std::int32_t, IndexVector<Sequence, int>> arrived_;  // how many have, by meeting
+  std::vector<int> ready_;
+};
 
 enum class Mode {
   Streams,     // every stream runs in order, and every `after` is kept
   Collectives  // a rank's collectives run one after the other in list order, as NCCL may run them
 };
 
-/// Runs the ranks that represent all others, without time: an op that meets others blocks its lane
-/// until they are all there. One run decides whether there is a deadlock, because an op that can
-/// run still can after any other has run.
+/// Runs the actors without time: an op that meets others blocks its lane until they are all there.
+/// One run decides whether there is a deadlock, because an op that can run still can after any
+/// other has run.
 class BlockingRun {
  public:
-  BlockingRun(const Program& program, const Folding& folding, const Traffic& traffic, Mode mode)
-      : program_(program),
-        folding_(folding),
-        mode_(mode),
-        pp_(program.mesh.index_of("pp")),
-        traffic_(traffic) {
+  BlockingRun(const Program& program, const Encounters& encounters, Mode mode)
+      : program_(program), encounters_(encounters), mode_(mode) {
     for (const Role& role : program.roles) lanes_.push_back(lanes_of(role));
-    index_of_.assign(folding.representative_of.size(), -1);
-    for (const Rank rank : folding.representatives) {
-      index_of_[rank] = actors_.next();
-      actors_.push_back({rank, {}, {}, {}, 0});
-      actors_.back().state.assign(program.role_of(rank).ops.size(), State::Waiting);
+    for (const int a : encounters.actors()) {
+      const Role& role = encounters.role(a);
+      actors_.push_back(
+          {role, IndexVector<OpId, State>(role.ops.size(), State::Waiting), {}, {}, 0});
       actors_.back().waits_for.fill(OpId{});
     }
-    find_meetings();
+    for (const Encounters::Meeting& meeting : encounters.meetings()) {
+      arrived_.emplace_back(meeting.collectives, 0);
+    }
   }
 
   void run() {
@@ -59,26 +153,18 @@ class BlockingRun {
   }
 
  private:
-  enum class State : std::uint8_t { Waiting, Arrived, Done };
   using Lanes = IndexArray<Stream, std::vector<OpId>, kNumStreams>;
-  struct Actor {  // a representative rank
-    Rank rank;
+  struct Actor {
+    const Role& role;
     IndexVector<OpId, State> state;
     IndexArray<Stream, std::size_t, kNumStreams> head{};
     IndexArray<Stream, OpId, kNumStreams> waits_for;  // the op that holds up the lane's head
     std::uint32_t waiting = 0;                        // the lanes that have one, as bits
   };
-  struct Meeting {  // one group of ranks
-    std::vector<int> actors;
-    IndexVector<Sequence, int> arrived;  // how many have
-  };
   using Front = std::pair<int, Stream>;  // actor and lane
 
-  const Role& role(int actor) const { return program_.roles[role_id(actor)]; }
-  const RoleTraffic& traffic(int actor) const { return traffic_[role_id(actor)]; }
-  const Lanes& lanes(int actor) const { return lanes_[role_id(actor)]; }
-  RoleId role_id(int actor) const { return program_.role_of_rank[actors_[actor].rank]; }
-  State& state(int actor, OpId id) { return actors_[actor].state[id]; }
+  const Role& role(int actor) const { return actors_[actor].role; }
+  const Lanes& lanes(int actor) const { return lanes_[encounters_.role_id(actor)]; }
   State state(int actor, OpId id) const { return actors_[actor].state[id]; }
   /// The lane of an op is its stream, or one lane that all collectives share.
   Stream lane_of(const Op& op) const { return mode_ == Mode::Streams ? op.stream : Stream{}; }
@@ -92,107 +178,70 @@ class BlockingRun {
     return lanes;
   }
 
-  void find_meetings() {
-    std::map<std::pair<GroupId, int>, std::int32_t> known;  // by group and first actor
-    meeting_of_.assign(actors_.size() * program_.groups.size(), kAlone);
-    for (const int a : actors_.ids()) {
-      for (const auto& [group, ops] : traffic(a).by_group) {
-        std::vector<int> present;
-        for (const Rank rank : members(program_.mesh, program_.group(group), actors_[a].rank)) {
-          const Rank stands_for = folding_.representative_of[rank];
-          present.push_back(index_of_[stands_for]);
-        }
-        std::sort(present.begin(), present.end());
-        present.erase(std::unique(present.begin(), present.end()), present.end());
-        if (present.size() < 2) continue;
-        const auto [entry, fresh] = known.try_emplace({group, present[0]}, meetings_.next());
-        if (fresh) meetings_.push_back({present, IndexVector<Sequence, int>(ops.size(), 0)});
-        meeting_of_[place(a, group)] = entry->second;
-      }
-    }
-  }
-
-  /// The meeting of an actor's group; kAlone if one actor stands for all of its ranks.
-  std::int32_t meeting_of(int actor, GroupId group) const {
-    return meeting_of_[place(actor, group)];
-  }
-  std::size_t place(int actor, GroupId group) const {
-    return to_size(actor) * program_.groups.size() + to_size(group);
-  }
-
   void advance(int actor, Stream lane) {
     Actor& self = actors_[actor];
     const std::vector<OpId>& queue = lanes(actor)[lane];
+    const std::uint32_t bit = 1u << static_cast<unsigned>(lane);
     while (self.head[lane] < queue.size()) {
       const OpId id = queue[self.head[lane]];
-      if (state(actor, id) == State::Arrived) return;
-      const Op& op = role(actor).op(id);
-      const std::uint32_t bit = 1u << static_cast<unsigned>(lane);
-      self.waiting &= ~bit;
-      self.waits_for[lane] = unfinished_dependency(actor, op);
+      if (self.state[id] == State::Arrived) return;
+      const Op& op = self.role.op(id);
+      self.waits_for[lane] = unfinished_dependency(self, op);
       if (self.waits_for[lane].valid()) {
         self.waiting |= bit;
         return;
       }
+      self.waiting &= ~bit;
       if (is_collective(op.kind)) {
-        const std::int32_t meeting = meeting_of(actor, op.group());
-        if (meeting != kAlone) return meet(actor, op, id, meetings_[meeting]);
+        const std::int32_t meeting = encounters_.meeting_of(actor, op.group());
+        if (meeting != Encounters::kAlone) return meet(actor, op, id, meeting);
       } else if (is_p2p(op.kind)) {
         return exchange(actor, op, id);
       }
-      finish(actor, id);
+      finish(actor, id, lane);
     }
   }
 
-  OpId unfinished_dependency(int actor, const Op& op) const {
+  OpId unfinished_dependency(const Actor& actor, const Op& op) const {
     if (mode_ == Mode::Collectives) return {};
-    for (const OpId dependency : role(actor).after_of(op)) {
-      if (state(actor, dependency) != State::Done) return dependency;
+    for (const OpId dependency : actor.role.after_of(op)) {
+      if (actor.state[dependency] != State::Done) return dependency;
     }
     return {};
   }
 
   // Ends the op at the head of its lane, and wakes the lanes that wait for it.
-  void finish(int actor, OpId id) {
+  void finish(int actor, OpId id, Stream lane) {
     Actor& self = actors_[actor];
-    state(actor, id) = State::Done;
-    ++self.head[lane_of(role(actor).op(id))];
+    self.state[id] = State::Done;
+    ++self.head[lane];
     for (std::uint32_t left = self.waiting; left != 0; left &= left - 1) {
-      const auto lane = static_cast<Stream>(std::countr_zero(left));
-      if (self.waits_for[lane] == id) ready_.push_back({actor, lane});
+      const auto other = static_cast<Stream>(std::countr_zero(left));
+      if (self.waits_for[other] == id) ready_.push_back({actor, other});
     }
   }
   void finish_and_continue(int actor, OpId id) {
-    finish(actor, id);
-    ready_.push_back({actor, lane_of(role(actor).op(id))});
+    const Stream lane = lane_of(role(actor).op(id));
+    finish(actor, id, lane);
+    ready_.push_back({actor, lane});
   }
 
-  void meet(int actor, const Op& op, OpId id, Meeting& meeting) {
-    state(actor, id) = State::Arrived;
-    const Sequence sequence = traffic(actor).sequence[id];
-    if (++meeting.arrived[sequence] < static_cast<int>(meeting.actors.size())) return;
-    for (const int member : meeting.actors) {
-      finish_and_continue(member, traffic(member).by_group.at(op.group())[sequence]);
+  void meet(int actor, const Op& op, OpId id, std::int32_t meeting) {
+    actors_[actor].state[id] = State::Arrived;
+    const Sequence sequence = encounters_.sequence(actor, id);
+    const std::vector<int>& members = encounters_.meetings()[meeting].actors;
+    if (++arrived_[meeting][sequence] < static_cast<int>(members.size())) return;
+    for (const int member : members) {
+      finish_and_continue(member, encounters_.op_of(member, op.group(), sequence));
     }
   }
 
   void exchange(int actor, const Op& op, OpId id) {
-    state(actor, id) = State::Arrived;
-    const auto [peer, other] = partner(actor, op, id);
+    actors_[actor].state[id] = State::Arrived;
+    const auto [peer, other] = encounters_.partner(actor, op, id);
     if (state(peer, other) != State::Arrived) return;
     finish_and_continue(actor, id);
     finish_and_continue(peer, other);
-  }
-
-  std::pair<int, OpId> partner(int actor, const Op& op, OpId id) const {
-    const Rank rank = actors_[actor].rank;
-    const Rank peer_rank =
-        folding_.representative_of[program_.mesh.with_coordinate(rank, pp_, op.peer())];
-    const int peer = index_of_[peer_rank];
-    const ChannelEnd opposite = {op.kind == OpKind::Send ? OpKind::Recv : OpKind::Send,
-                                 program_.mesh.coordinate(rank, pp_), direction(op)};
-    const Sequence sequence = traffic(actor).sequence[id];
-    return {peer, traffic(peer).by_channel.at(opposite)[sequence]};
   }
 
   /// The op at the head of a lane; invalid if the lane came to its end.
@@ -212,12 +261,13 @@ class BlockingRun {
       return {actor, lane_of(role(actor).op(dependency))};
     }
     if (is_p2p(op.kind)) {
-      const auto [peer, other] = partner(actor, op, id);
+      const auto [peer, other] = encounters_.partner(actor, op, id);
       return {peer, lane_of(role(peer).op(other))};
     }
-    const Sequence sequence = traffic(actor).sequence[id];
-    for (const int member : meetings_[meeting_of(actor, op.group())].actors) {
-      const OpId other = traffic(member).by_group.at(op.group())[sequence];
+    const Sequence sequence = encounters_.sequence(actor, id);
+    const std::int32_t meeting = encounters_.meeting_of(actor, op.group());
+    for (const int member : encounters_.meetings()[meeting].actors) {
+      const OpId other = encounters_.op_of(member, op.group(), sequence);
       if (state(member, other) == State::Waiting) {
         return {member, lane_of(role(member).op(other))};
       }
@@ -235,24 +285,19 @@ class BlockingRun {
     std::string text;
     constexpr std::size_t kShown = 8;
     for (std::size_t i = 0; i < path.size() && i < kShown; ++i) {
-      const Actor& actor = actors_[path[i].first];
-      text += (i == 0 ? "" : " waits for ") + op_at(program_, actor.rank, blocked(path[i]));
+      const Rank rank = encounters_.rank(path[i].first);
+      text += (i == 0 ? "" : " waits for ") + op_at(program_, rank, blocked(path[i]));
     }
     if (path.size() > kShown) text += " and so on, " + std::to_string(path.size()) + " ops,";
     return text + (path.size() > 1 ? ", which waits for the first" : " waits for itself");
   }
 
   const Program& program_;
-  const Folding& folding_;
+  const Encounters& encounters_;
   Mode mode_;
-  int pp_;
-  const Traffic& traffic_;
   IndexVector<RoleId, Lanes> lanes_;
-  IndexVector<Rank, int> index_of_;  // its place in actors_; -1: not a representative
   IndexVector<int, Actor> actors_;
-  static constexpr std::int32_t kAlone = -1;
-  IndexVector<std::int32_t, Meeting> meetings_;  // of two actors or more
-  std::vector<std::int32_t> meeting_of_;         // by actor and group (place)
+  IndexVector<std::int32_t, IndexVector<Sequence, int>> arrived_;  // how many have, by meeting
   std::vector<Front> ready_;
 };
 
@@ -260,8 +305,10 @@ class BlockingRun {
 
 void check_deadlock(const Program& program, const Folding& folding, const Traffic& traffic,
                     Faults& faults) {
+  const Encounters encounters(program, folding, traffic);
+  if (ListRun(program, encounters).ends()) return;
   for (const Mode mode : {Mode::Streams, Mode::Collectives}) {
-    BlockingRun run(program, folding, traffic, mode);
+    BlockingRun run(program, encounters, mode);
     run.run();
     const std::string stuck = run.stuck();
     if (stuck.empty()) continue;

@@ -19,14 +19,8 @@ void Values::read_layers(RoleRun& run) {
     if (function.exchanges.empty()) continue;
     if (seen[op.layer][op.function()]) continue;
     seen[op.layer][op.function()] = true;
-    for (const Exchange& e : function.exchanges) {
-      NamedExchange named{e.kind,
-                          {FormalRole::Tensor, name(e.in), -1, {}, 0},
-                          {FormalRole::Tensor, name(e.out), -1, {}, 0}};
-      if (e.in == "x") named.in.what = FormalRole::X;
-      if (e.in == "dy") named.in.what = FormalRole::Dy;
-      run.exchanges[op.layer].push_back(named);
-    }
+    const std::vector<NamedExchange>& named = exchanges_[op.function()];
+    run.exchanges[op.layer].insert(run.exchanges[op.layer].end(), named.begin(), named.end());
   }
 }
 
@@ -42,7 +36,18 @@ std::int32_t Values::name(std::string_view text) {
 void Values::read_names() {
   name("y");
   name("dx");
-  for (const Function& function : program_.functions) functions_.push_back(role_of(function));
+  for (const Function& function : program_.functions) {
+    functions_.push_back(role_of(function));
+    std::vector<NamedExchange>& exchanges = exchanges_.emplace_back();
+    for (const Exchange& e : function.exchanges) {
+      NamedExchange& named =
+          exchanges.emplace_back(NamedExchange{e.kind,
+                                               {FormalRole::Tensor, name(e.in), -1, {}, 0},
+                                               {FormalRole::Tensor, name(e.out), -1, {}, 0}});
+      if (e.in == "x") named.in.what = FormalRole::X;
+      if (e.in == "dy") named.in.what = FormalRole::Dy;
+    }
+  }
   for (const std::string& label : program_.names) labels_.push_back(name(label));
   segment_counts_.assign(names_.size(), ByPhase{});
   for (const FunctionRole& f : functions_) {

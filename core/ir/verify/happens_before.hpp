@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
@@ -17,7 +18,8 @@ class HappensBefore {
  public:
   using Clock = StreamClock;
 
-  explicit HappensBefore(const Role& role) : role_(role), clocks_(role.ops.size()) {}
+  explicit HappensBefore(const Role& role)
+      : role_(role), clocks_(std::make_unique_for_overwrite<Clock[]>(role.ops.size())) {}
 
   /// Finds the clocks of `ops`, which come in the order of their ids, as if there were no others.
   /// They wait only where waits(op, n) says that the op does for the one at place n of its `after`,
@@ -30,10 +32,10 @@ class HappensBefore {
     for (const OpId id : ops) {
       const Op& op = role_.op(id);
       OpId& tail = tails[op.stream];
-      Clock& clock = clocks_[id] = tail.valid() ? clocks_[tail] : none;
+      Clock& clock = clocks_[to_size(id)] = tail.valid() ? clocks_[to_size(tail)] : none;
       const auto after = role_.after_of(op);
       for (std::size_t n = 0; n < after.size(); ++n) {
-        if (waits(id, n)) clock.merge(clocks_[after[n]]);
+        if (waits(id, n)) clock.merge(clocks_[to_size(after[n])]);
       }
       clock[op.stream] = id.v;
       tail = id;
@@ -42,7 +44,7 @@ class HappensBefore {
 
   /// What has ended when the op begins. The op itself counts as ended, so that it may touch a
   /// buffer twice.
-  const Clock& before(OpId op) const { return clocks_[op]; }
+  const Clock& before(OpId op) const { return clocks_[to_size(op)]; }
   /// One of the users, which are ops, that has not ended when `op` begins; invalid if all have.
   OpId first_unordered(const Users& users, OpId op) const {
     OpId first;
@@ -54,7 +56,7 @@ class HappensBefore {
 
  private:
   const Role& role_;
-  IndexVector<OpId, Clock> clocks_;
+  std::unique_ptr<Clock[]> clocks_;  // by op; of those that were not followed it says nothing
 };
 
 }  // namespace lockstep::verification

@@ -27,13 +27,20 @@ class InputCheck {
   void run() {
     // A program without samples can only be simulated, and nobody reads what its copies bring.
     if (!samples() || !tables() || in().kind == SampleKind::None) return;
+    IndexVector<FunctionId, bool> begins;  // whether gradients may begin in the function
+    for (const Function& function : program_.functions) {
+      const auto& kernels = function.kernels;
+      begins.push_back(std::any_of(kernels.begin(), kernels.end(), begins_gradients));
+    }
     for (const Role& role : program_.roles) {
       IndexVector<BufferId, bool> targets(role.buffers.size());  // roots that hold targets
       for (const OpId id : role.ops.ids()) {
         const Op& op = role.op(id);
-        if (op.kind == OpKind::Call) losses(role, id, targets);
-        if (op.kind == OpKind::Call) scaled(role, id);
-        if (op.kind == OpKind::Call) drops(role, id);
+        if (op.kind == OpKind::Call && begins[op.function()]) {
+          losses(role, id, targets);
+          scaled(role, id);
+        }
+        if (op.kind == OpKind::Call && op.layer < 0) drops(role, id);
         if (op.kind != OpKind::HostToDevice || op.moves_memory()) continue;
         copy(role, id);
         if (op.host() != HostData::Targets) continue;
@@ -44,6 +51,16 @@ class InputCheck {
 
  private:
   const Samples& in() const { return program_.input.samples; }
+
+  static bool is_loss(const Kernel& kernel) {
+    return kernel.kind == KernelKind::CrossEntropy ||
+           kernel.kind == KernelKind::CrossEntropyParallel;
+  }
+  static bool begins_gradients(const Kernel& kernel) {
+    const bool balance =
+        kernel.kind == KernelKind::RouteBackward || kernel.kind == KernelKind::RouteBalance;
+    return is_loss(kernel) || (balance && kernel.scalars[0] != 0);
+  }
 
   bool samples() {
     if (in().kind == SampleKind::None) return true;
@@ -159,10 +176,9 @@ class InputCheck {
     }
   }
 
-  /// Checks that ops of functions with dropout have a layer, which their random bits depend on.
+  /// Faults an op without a layer if its function has dropout, whose random bits depend on it.
   void drops(const Role& role, OpId id) {
     const Op& op = role.op(id);
-    if (op.layer >= 0) return;
     for (const Kernel& kernel : program_.function(op.function()).kernels) {
       const bool attends = kernel.kind == KernelKind::AttentionForward ||
                            kernel.kind == KernelKind::AttentionBackward;
@@ -189,11 +205,7 @@ class InputCheck {
   /// are divided by it before they are used is a part of their meaning (update_calls.cpp).
   void scaled(const Role& role, OpId id) {
     for (const Kernel& kernel : program_.function(role.op(id).function()).kernels) {
-      const bool loss = kernel.kind == KernelKind::CrossEntropy ||
-                        kernel.kind == KernelKind::CrossEntropyParallel;
-      const bool balance =
-          kernel.kind == KernelKind::RouteBackward || kernel.kind == KernelKind::RouteBalance;
-      if (!loss && !(balance && kernel.scalars[0] != 0)) continue;
+      if (!begins_gradients(kernel)) continue;
       const std::vector<OperandRow>& rows = info(kernel.kind).in;
       const auto scale = std::find_if(
           rows.begin(), rows.end(), [](const OperandRow& row) { return row.name == "loss_scale"; });

@@ -64,21 +64,30 @@ class Ranges {
   void touch_all(const Op& op, std::vector<Touch>& touches) const;
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
-  BufferId root(BufferId buffer) const { return places_[buffer].root; }
+  BufferId root(BufferId buffer) const {
+    const std::int32_t view = view_of_[buffer];
+    return view < 0 ? buffer : views_[view].root;
+  }
   /// Where it begins in its root, in bytes.
-  std::int64_t offset(BufferId buffer) const { return places_[buffer].offset; }
-  bool is_piece(BufferId buffer) const { return places_[buffer].piece; }
+  std::int64_t offset(BufferId buffer) const {
+    const std::int32_t view = view_of_[buffer];
+    return view < 0 ? 0 : views_[view].offset;
+  }
+  bool is_piece(BufferId buffer) const { return role_.buffer(buffer).piece_of.valid(); }
 
  private:
-  struct Place {
+  struct View {
     BufferId root;
-    bool piece = false;
     std::int64_t offset = 0;
-    std::int64_t bytes = 0;  // that the role's ranks touch together
+    std::int64_t bytes_of_pieces = 0;  // that the role's ranks touch together, if it is a piece
   };
+  /// The bytes of it that an op touches which touches `bytes` of what is no piece.
+  Touch touched(BufferId buffer, std::int64_t bytes, Access access) const;
   const Program& program_;
   const Role& role_;
-  IndexVector<BufferId, Place> places_;
+  // Of most buffers, which are no views, there is nothing to say.
+  IndexVector<BufferId, std::int32_t> view_of_;  // into views_; -1: it is its own root
+  IndexVector<std::int32_t, View> views_;
   /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };

@@ -1,5 +1,8 @@
+#include <functional>
+#include <queue>
+#include <utility>
+
 #include "core/base/interval_map.hpp"
-#include "core/ir/lifetimes.hpp"
 #include "core/ir/users.hpp"
 #include "core/ir/verify/arena.hpp"
 
@@ -20,11 +23,9 @@ class Races {
         faults_(faults),
         history_of_(role.buffers.size(), -1) {}
 
-  /// Of buffers that are `followed`, of which all views of a root are or none. Those that have
-  /// ended are forgotten in the order of `ends`.
+  /// Of buffers that are `followed`, of which all views of a root are or none.
   template <class Ops>
-  void check(const Ops& ops, const Followed& followed, const std::vector<BufferId>& ends) {
-    auto ended = ends.begin();
+  void check(const Ops& ops, const Followed& followed) {
     for (const OpId id : ops) {
       if (faults_.full()) return;
       const Op& op = role_.op(id);
@@ -39,7 +40,7 @@ class Races {
       for (const Touch& touch : touches_) {
         if (touch.access != Access::Read) write(id, touch);
       }
-      for (; ended != ends.end() && role_.buffer(*ended).last == id; ++ended) forget(*ended);
+      for (; !ends_.empty() && ends_.top().first <= id; ends_.pop()) forget(ends_.top().second);
     }
   }
 
@@ -60,16 +61,15 @@ class Races {
       }
       known = unused_.back();
       unused_.pop_back();
+      if (!role_.buffer(root).persistent()) ends_.push({role_.buffer(root).last, root});
     }
     return histories_[known];
   }
 
   void forget(BufferId root) {
-    std::int32_t& known = history_of_[root];
-    if (known < 0) return;
+    const std::int32_t known = std::exchange(history_of_[root], -1);
     histories_[known].clear();
     unused_.push_back(known);
-    known = -1;
   }
 
   bool ended_before(const History& piece, OpId id) const {
@@ -133,10 +133,12 @@ class Races {
   const HappensBefore& order_;
   Faults& faults_;
   // Of few buffers at a time, so that they stay in a cache.
-  IndexVector<std::int32_t, IntervalMap<History>> histories_;  // from their first bytes
-  IndexVector<BufferId, std::int32_t> history_of_;             // by root; -1: none
-  std::vector<std::int32_t> unused_;                           // histories that are over
-  std::vector<Touch> touches_;                                 // of the op at hand
+  IndexVector<std::int32_t, IntervalMap<History>> histories_;        // from their first bytes
+  IndexVector<BufferId, std::int32_t> history_of_;                   // by root; -1: none
+  std::vector<std::int32_t> unused_;                                 // histories that are over
+  using End = std::pair<OpId, BufferId>;                             // the last op of a root
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  // of those with a history
+  std::vector<Touch> touches_;                                       // of the op at hand
 };
 
 /// The microbatches whose ops do not race on buffers of their own, as is known of those that they
@@ -161,7 +163,7 @@ IndexVector<Microbatch, bool> settled(const Program& program, RoleId id, const R
       }
       const std::vector<OpId> ops = repeats.ops(id, original);
       order.follow(ops, [&](OpId op, std::size_t n) { return repeats.all_wait(id, op, n); });
-      races.check(ops, own, {});
+      races.check(ops, own);
       sound[original] = found.none();
       found.take();
     }
@@ -184,9 +186,7 @@ void check_memory(const Program& program, RoleId id, const Ranges& ranges, const
     const Microbatch owner = repeats.owner(id, ranges.root(buffer));
     if (owner >= 0 && known[owner]) followed[buffer] = 0;
   }
-  std::vector<BufferId> ends = temporaries_by(&Buffer::last, role);
-  std::erase_if(ends, [&](BufferId id) { return followed[id] == 0; });
-  Races(program, role, ranges, order, faults).check(role.ops.ids(), followed, ends);
+  Races(program, role, ranges, order, faults).check(role.ops.ids(), followed);
 }
 
 }  // namespace lockstep::verification

@@ -203,7 +203,7 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
   const auto args_a = role.args_of(a), args_b = role.args_of(b);
   for (std::size_t n = 0; n < a.args_count; ++n) {
     const BufferId of_a = args_a[n], of_b = args_b[n];
-    if (owner[of_a] >= 0 && known.image[of_a] == of_b && owner[of_b] == b.microbatch) {
+    if (known.image[of_a] == of_b && owner[of_b] == b.microbatch) {
       continue;  // roots that have been compared
     }
     const BufferId root_a = ranges.root(of_a), root_b = ranges.root(of_b);

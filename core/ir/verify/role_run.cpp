@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/ir/lifetimes.hpp"
-
 namespace lockstep::verification {
 
 RoleRun::RoleRun(const Program& program, const Role& r, const Ranges& its_ranges)
@@ -12,8 +10,7 @@ RoleRun::RoleRun(const Program& program, const Role& r, const Ranges& its_ranges
       rank(r.ranks.front()),
       ranges(its_ranges),
       noted(r.ops.size(), 0),
-      content_of_(r.buffers.size(), nullptr),
-      finishes_(temporaries_by(&Buffer::last, r)) {
+      content_of_(r.buffers.size(), nullptr) {
   for (const Op& op : r.ops) {
     layers = std::max(layers, op.layer + 1);
     microbatches = std::max(microbatches, op.microbatch + 1);
@@ -29,22 +26,19 @@ RoleRun::RoleRun(const Program& program, const Role& r, const Ranges& its_ranges
 
 IntervalMap<Content>& RoleRun::held(BufferId root) {
   IntervalMap<Content>*& content = content_of_[root];
-  if (content == nullptr && unused_.empty()) {
-    content = &contents_.emplace_back();
-  } else if (content == nullptr) {
-    content = unused_.back();
-    unused_.pop_back();
-  }
+  if (content != nullptr) return *content;
+  if (unused_.empty()) unused_.push_back(&contents_.emplace_back());
+  content = unused_.back();
+  unused_.pop_back();
+  if (!role.buffer(root).persistent()) ends_.push({role.buffer(root).last, root});
   return *content;
 }
 
 void RoleRun::end_lives(OpId op) {
-  for (; next_finish_ < finishes_.size(); ++next_finish_) {
-    const BufferId root = finishes_[next_finish_];
-    if (role.buffer(root).last != op) return;
-    if (content_of_[root] == nullptr) continue;
-    content_of_[root]->clear();
-    unused_.push_back(std::exchange(content_of_[root], nullptr));
+  for (; !ends_.empty() && ends_.top().first <= op; ends_.pop()) {
+    IntervalMap<Content>* const content = std::exchange(content_of_[ends_.top().second], nullptr);
+    content->clear();
+    unused_.push_back(content);
   }
 }
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
+#include <queue>
+#include <utility>
 #include <vector>
 
 #include "core/base/interval_map.hpp"
@@ -64,8 +67,8 @@ struct RoleRun {
   std::deque<IntervalMap<Content>> contents_;  // of the buffers that live, and of none
   std::vector<IntervalMap<Content>*> unused_;  // those of none
   IndexVector<BufferId, IntervalMap<Content>*> content_of_;  // by root; null: it holds nothing
-  std::vector<BufferId> finishes_;                           // temporary roots by their last op
-  std::size_t next_finish_ = 0;
+  using End = std::pair<OpId, BufferId>;                     // the last op of a root
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  // of those that hold something
 };
 
 }  // namespace lockstep::verification

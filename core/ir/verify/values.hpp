@@ -191,6 +191,7 @@ class Values {
   std::map<std::string, std::int32_t, std::less<>> name_ids_;
   std::map<std::string, UnitNumber> unit_ids_;
   IndexVector<FunctionId, FunctionRole> functions_;
+  IndexVector<FunctionId, std::vector<NamedExchange>> exchanges_;
   IndexVector<std::int32_t, std::int32_t> labels_;  // numbers of Program::names
   using ByPhase = IndexArray<Phase, int, kNumPhases>;
   IndexVector<std::int32_t, ByPhase> segment_counts_;  // by kind of layer

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/thread_team.hpp"
+#include "core/ir/alike.hpp"
 #include "core/ir/verify/internal.hpp"
 #include "core/ir/verify/repeats.hpp"
 
@@ -28,27 +29,21 @@ std::string buffer_name(const Program& program, const Role& role, BufferId id) {
 }
 
 Ranges::Ranges(const Program& program, const Role& role)
-    : program_(program), role_(role), places_(role.buffers.size()) {
-  std::vector<BufferId> chain;
+    : program_(program), role_(role), view_of_(role.buffers.size(), -1) {
   for (const BufferId id : role.buffers.ids()) {
-    BufferId at = id;
-    while (!places_[at].root.valid()) {
-      const BufferId parent = role.buffer(at).parent;
-      if (!parent.valid()) {
-        places_[at].root = at;
-        break;
-      }
-      chain.push_back(at);
-      at = parent;
+    const Buffer& buffer = role.buffer(id);
+    if (!buffer.parent.valid()) continue;
+    View view{id, 0, buffer.piece_of.valid() ? span_of(program, buffer).v : 0};
+    while (view_of_[view.root] < 0 && role.buffer(view.root).parent.valid()) {
+      view.offset += role.buffer(view.root).offset;
+      view.root = role.buffer(view.root).parent;
     }
-    for (; !chain.empty(); chain.pop_back()) {
-      const Place parent = places_[at];
-      at = chain.back();
-      places_[at].root = parent.root;
-      places_[at].offset = parent.offset + role.buffer(at).offset;
+    if (view_of_[view.root] >= 0) {  // is known
+      view.offset += offset(view.root);
+      view.root = root(view.root);
     }
-    places_[id].piece = role.buffer(id).piece_of.valid();
-    places_[id].bytes = span_of(program, role.buffer(id)).v;
+    view_of_[id] = views_.next();
+    views_.push_back(view);
   }
   positions_.resize(program.groups.size());
   for (const Op& op : role.ops) {
@@ -61,18 +56,25 @@ Ranges::Ranges(const Program& program, const Role& role)
   }
 }
 
+Touch Ranges::touched(BufferId buffer, std::int64_t bytes, Access access) const {
+  if (view_of_[buffer] < 0) return {buffer, 0, bytes, access};
+  const View& view = views_[view_of_[buffer]];
+  if (view.bytes_of_pieces > 0) bytes = view.bytes_of_pieces;
+  return {view.root, view.offset, view.offset + bytes, access};
+}
+
 Touch Ranges::touch(const Op& op, std::size_t index) const {
   const BufferId buffer = role_.args_of(op)[index];
-  Access what = access(program_, op, index);
-  std::int64_t bytes = places_[buffer].bytes;
-  if (places_[buffer].piece) return part(buffer, 0, bytes, what);
   if (op.kind == OpKind::Call) {
-    bytes = program_.function(op.function()).formals[index].bytes.v;
-  } else if (op.kind == OpKind::Broadcast) {
+    const Formal& formal = program_.function(op.function()).formals[index];
+    return touched(buffer, formal.bytes.v, formal.access);
+  }
+  Access what = access(program_, op, index);
+  if (op.kind == OpKind::Broadcast && !is_piece(buffer)) {
     const std::vector<int>& positions = positions_[op.group()];
     if (!std::binary_search(positions.begin(), positions.end(), op.root)) what = Access::Write;
   }
-  return part(buffer, 0, bytes, what);
+  return touched(buffer, role_.buffer(buffer).bytes.v, what);
 }
 
 void Ranges::touch_all(const Op& op, std::vector<Touch>& touches) const {
@@ -84,18 +86,18 @@ void Ranges::touch_all(const Op& op, std::vector<Touch>& touches) const {
   }
   const auto& formals = program_.function(op.function()).formals;
   for (std::size_t k = 0; k < args.size(); ++k) {
-    const Place& place = places_[args[k]];
     Touch& touch = touches[k];  // set by its members: a copy would wait for them
-    touch.root = place.root;
-    touch.begin = place.offset;
-    touch.end = place.offset + (place.piece ? place.bytes : formals[k].bytes.v);
+    touch.root = args[k];
+    touch.begin = 0;
+    touch.end = formals[k].bytes.v;
     touch.access = formals[k].access;
+    if (view_of_[args[k]] >= 0) touch = touched(args[k], touch.end, touch.access);
   }
 }
 
 Touch Ranges::part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const {
-  const Place& place = places_[buffer];
-  return {place.root, place.offset + offset, place.offset + offset + bytes, access};
+  const std::int64_t begin = this->offset(buffer) + offset;
+  return {root(buffer), begin, begin + bytes, access};
 }
 
 void check_each_role(const Program& program, std::size_t things_per_op, Faults& faults,
@@ -129,8 +131,13 @@ std::vector<Error> verify(const Program& program) {
   std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) ranges.emplace_back(program, role);
   const verification::Repeats repeats(program, ranges);
+  std::vector<const Role*> roles;
+  for (const Role& role : program.roles) roles.push_back(&role);
+  const std::vector<std::size_t> first = first_alike(roles);
   verification::check_each_role(program, 3, faults, [&](RoleId r, verification::Faults& found) {
-    verification::check_memory(program, r, ranges[to_size(r)], repeats, found);
+    // Roles that are alike do the same with their memory; a fault is told of the first one.
+    if (first[to_size(r)] == to_size(r))
+      verification::check_memory(program, r, ranges[to_size(r)], repeats, found);
     verification::check_gradients(program, r, ranges[to_size(r)], repeats, found);
   });
   if (faults.none()) verification::check_meaning(program, ranges, repeats, faults);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "core/base/index_vector.hpp"
@@ -16,8 +17,8 @@ namespace lockstep {
 /// kept.
 class Dependencies {
  public:
-  explicit Dependencies(Role& role) : role_(role) {
-    clocks_.resize(role.ops.size());
+  explicit Dependencies(Role& role)
+      : role_(role), clocks_(std::make_unique_for_overwrite<Clock[]>(role.ops.size())) {
     for (Clock& clock : tails_) clock.fill(-1);
     begins_.reserve(role.ops.size() + 1);
   }
@@ -32,7 +33,9 @@ class Dependencies {
   /// The same where the op's stream is at hand.
   void add(OpId earlier, Stream theirs) {
     // An op of the same stream is waited for anyway.
-    if (theirs != stream_ && tails_[stream_][theirs] < earlier.v) wanted_.push_back(earlier);
+    if (theirs != stream_ && tails_[stream_][theirs] < earlier.v) {
+      wanted_.push_back({earlier, theirs});
+    }
   }
   /// Keeps those waits of the op that nothing else implies.
   void end() {
@@ -40,15 +43,16 @@ class Dependencies {
     begins_.push_back(static_cast<std::uint32_t>(after_.size()));
     // The newest wait comes first, because those that it implies are not needed.
     if (wanted_.size() > 1) std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
-    for (const OpId earlier : wanted_) {
-      if (clock[role_.op(earlier).stream] >= earlier.v) continue;
+    for (const auto& [earlier, theirs] : wanted_) {
+      if (clock[theirs] >= earlier.v) continue;
       after_.push_back(earlier);
-      clock.merge(clocks_[earlier]);
+      clock.merge(clocks_[to_size(earlier)]);
     }
     if (after_.size() > begins_.back() + 1)
       std::sort(after_.begin() + begins_.back(), after_.end());
-    clocks_[op_] = clock;  // before one place of it changes, for which the copy would wait
-    clocks_[op_][stream_] = op_.v;
+    Clock& kept = clocks_[to_size(op_)];
+    kept = clock;  // before one place of it changes, for which the copy would wait
+    kept[stream_] = op_.v;
     clock[stream_] = op_.v;
   }
   void store() {
@@ -68,8 +72,13 @@ class Dependencies {
   Role& role_;
   OpId op_;
   Stream stream_{};  // of the op
-  std::vector<OpId> wanted_;
-  IndexVector<OpId, Clock> clocks_;
+  struct Wait {
+    OpId op;
+    Stream stream;  // of that op
+    auto operator<=>(const Wait&) const = default;
+  };
+  std::vector<Wait> wanted_;
+  std::unique_ptr<Clock[]> clocks_;               // by op; those to come are not set
   IndexArray<Stream, Clock, kNumStreams> tails_;  // of the newest op of each stream
   std::vector<OpId> after_;
   std::vector<std::uint32_t> begins_;

@@ -66,11 +66,12 @@ class RoleExpander {
     if (!model_.units.empty()) declare_losses();
   }
 
-  /// Makes room for a role that is about as long as `other`.
+  /// Makes room for a role that is about as long as `other`, and for what passes add to it.
   void reserve_as(const Role& other) {
-    out_.role.ops.reserve(other.ops.size());
-    out_.role.args.reserve(other.args.size());
-    out_.role.buffers.reserve(other.buffers.size());
+    const auto with_more = [](std::size_t count) { return count + count / 16; };
+    out_.role.ops.reserve(with_more(other.ops.size()));
+    out_.role.args.reserve(with_more(other.args.size()));
+    out_.role.buffers.reserve(with_more(other.buffers.size()));
   }
 
   DraftRole run() {
@@ -123,17 +124,22 @@ class RoleExpander {
                Microbatch mb = -1) {
     return declare_buffer(draft_, out_.role, buffer_kind, name, bytes, layer, mb);
   }
-  /// Adds a buffer that an argument of a layer's step is given.
-  BufferId add(Argument& argument, BufferKind buffer_kind, int layer, Microbatch mb) {
-    if (argument.label < 0) argument.label = draft_.name(argument.name);
-    Buffer buffer;
-    buffer.bytes = argument.bytes;
+  /// Adds a buffer of that name, an index into Program::names.
+  BufferId add(std::int32_t name, BufferKind buffer_kind, Bytes bytes, int layer, Microbatch mb) {
+    const BufferId id = out_.role.buffers.next();
+    Buffer& buffer = out_.role.buffers.emplace_back();  // in its place: there are many
+    buffer.bytes = bytes;
     buffer.kind = buffer_kind;
     buffer.dtype = type_of_kind_[buffer_kind];
     buffer.layer = static_cast<std::int16_t>(layer);
     buffer.microbatch = mb;
-    buffer.name = argument.label;
-    return add_buffer(out_.role, buffer);
+    buffer.name = name;
+    return id;
+  }
+  /// Adds a buffer that an argument of a layer's step is given.
+  BufferId add(Argument& argument, BufferKind buffer_kind, int layer, Microbatch mb) {
+    if (argument.label < 0) argument.label = draft_.name(argument.name);
+    return add(argument.label, buffer_kind, argument.bytes, layer, mb);
   }
 
   /// Gives a buffer another type than its kind has.
@@ -160,7 +166,9 @@ class RoleExpander {
   /// Adds an op. It waits for `after` beside what its buffers imply. Returns its id.
   OpId op(OpKind op_kind, Stream stream, std::int32_t target, const Action& action, int layer,
           const std::vector<BufferId>& args, OpId after = {}) {
-    Op op;
+    Role& role = out_.role;
+    const OpId id = role.ops.next();
+    Op& op = role.ops.emplace_back();  // in its place: there are many
     op.kind = op_kind;
     op.stream = stream;
     op.phase = action.phase;
@@ -169,12 +177,14 @@ class RoleExpander {
     op.layer = static_cast<std::int16_t>(layer);
     op.microbatch = action.microbatch;
     if (after.valid()) {
-      op.after_begin = static_cast<std::uint32_t>(out_.role.after.size());
+      op.after_begin = static_cast<std::uint32_t>(role.after.size());
       op.after_count = 1;
-      out_.role.after.push_back(after);
+      role.after.push_back(after);
     }
-    add_op(out_.role, op, args);
-    return {static_cast<std::int32_t>(out_.role.ops.size()) - 1};
+    op.args_begin = static_cast<std::uint32_t>(role.args.size());
+    op.args_count = static_cast<std::uint16_t>(args.size());
+    role.args.insert(role.args.end(), args.begin(), args.end());
+    return id;
   }
 
   /// Adds the copies of tokens and targets that `action` needs.
@@ -277,7 +287,8 @@ class RoleExpander {
     for (int l = layers.first; l < layers.last; ++l) {
       BufferId y;
       if (kind(l).has_output) {
-        y = add(BufferKind::Activation, "y", output_bytes(l), l, mb);
+        if (y_name_ < 0) y_name_ = draft_.name("y");
+        y = add(y_name_, BufferKind::Activation, Bytes{output_bytes(l)}, l, mb);
         if (l + 1 < static_cast<int>(model_.layers.size())) x_[cell(l + 1, mb)] = y;
       }
       run(action, l, 0, y, {});
@@ -290,7 +301,8 @@ class RoleExpander {
     BufferId dx;
     for (int l = layers.last - 1; l >= layers.first; --l) {
       if (action.phase != Phase::W && kind(l).has_input) {
-        dx = add(BufferKind::Boundary, "dx", output_bytes(l - 1), l, mb);
+        if (dx_name_ < 0) dx_name_ = draft_.name("dx");
+        dx = add(dx_name_, BufferKind::Boundary, Bytes{output_bytes(l - 1)}, l, mb);
         dy_[cell(l - 1, mb)] = dx;
       }
       if (action.phase != Phase::W) {  // computes again what was not kept
@@ -488,12 +500,13 @@ class RoleExpander {
   const int microbatches_;
   const Messages& messages_;
   DraftRole out_;
-  std::vector<BufferId> args_;            // those of the op being built
-  IndexVector<int, int> unit_of_layout_;  // by Model::units; -1 if the unit is not on this rank
-  std::vector<bool> grad_written_;        // by unit of the role
-  std::vector<BufferId> x_, dy_;          // by cell(layer, microbatch)
-  IndexVector<int, Table> tables_;        // by TensorTables
-  int runs_ = 0;                          // of layers' steps so far
+  std::vector<BufferId> args_;               // those of the op being built
+  IndexVector<int, int> unit_of_layout_;     // by Model::units; -1 if the unit is not on this rank
+  std::vector<bool> grad_written_;           // by unit of the role
+  std::vector<BufferId> x_, dy_;             // by cell(layer, microbatch)
+  IndexVector<int, Table> tables_;           // by TensorTables
+  std::int32_t y_name_ = -1, dx_name_ = -1;  // once they are known
+  int runs_ = 0;                             // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   /// By microbatch: where documents begin (and end), and the places of the rank's own tokens in

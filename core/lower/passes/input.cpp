@@ -96,17 +96,20 @@ IndexRange one(std::int64_t value) {
 }
 IndexList single(std::int64_t value) { return {{one(value)}}; }
 
-/// The number of elements of the buffers that copies of `data` fill; nullopt if there is no such
-/// copy.
-std::optional<std::int64_t> elements_of(const Draft& draft, HostData data) {
+using Elements = IndexArray<HostData, std::optional<std::int64_t>, kNumHostData>;
+
+/// By data, the number of elements of the buffers that copies of it fill; nullopt if there is no
+/// such copy.
+Elements elements_from_host(const Draft& draft) {
+  Elements elements;
   for (const DraftRole& out : draft.roles) {
     for (const Op& op : out.role.ops) {
-      if (op.kind != OpKind::HostToDevice || op.host() != data) continue;
+      if (op.kind != OpKind::HostToDevice || elements[op.host()]) continue;
       const Buffer& buffer = out.role.buffer(out.role.args_of(op)[0]);
-      return buffer.bytes.v / size_of(buffer.dtype);
+      elements[op.host()] = buffer.bytes.v / size_of(buffer.dtype);
     }
   }
-  return std::nullopt;
+  return elements;
 }
 
 }  // namespace
@@ -139,9 +142,10 @@ void input(Draft& draft) {
     add(TableKind::Order, [&](Coordinates at) { return positions(at, 0, own); });
   }
   const int sharers = s.strategy.head_ranks();
-  const bool drops_attention = elements_of(draft, HostData::AttentionDropout).has_value();
-  const bool documents = elements_of(draft, HostData::Documents).has_value() ||
-                         elements_of(draft, HostData::DocumentSpans).has_value();
+  const Elements filled = elements_from_host(draft);
+  const bool drops_attention = filled[HostData::AttentionDropout].has_value();
+  const bool documents =
+      filled[HostData::Documents].has_value() || filled[HostData::DocumentSpans].has_value();
   if ((documents || drops_attention) && s.strategy.key_ranks() > 1) {
     // Ranks that exchange tokens for heads attend with the tokens of all of them.
     add(TableKind::Queries, [&](Coordinates at) {
@@ -160,7 +164,7 @@ void input(Draft& draft) {
   const auto first_own_row = [&](Coordinates at, std::int64_t own, int chunk) {
     return (std::int64_t{chunk} * tensor_ranks(mesh) + at.tp) * (own / chunks);
   };
-  const auto keys = elements_of(draft, HostData::DropoutKeys);
+  const auto keys = filled[HostData::DropoutKeys];
   if (keys && *keys < s.microbatch_size() * own) {
     add(TableKind::Rows, [&](Coordinates at) {
       IndexList list;
@@ -188,7 +192,7 @@ void input(Draft& draft) {
   if (parts > 1) {
     add(TableKind::Shift, [&](Coordinates at) { return single(first_word(at)); });
   }
-  if (const auto elements = elements_of(draft, HostData::Positions)) {
+  if (const auto elements = filled[HostData::Positions]) {
     // The copy brings all rows, or the rank's share of them. Rows repeat, and so does the list.
     const bool shared = *elements < s.microbatch_size() * own;
     add(TableKind::Positions, [&](Coordinates at) {
@@ -202,7 +206,7 @@ void input(Draft& draft) {
       return list;
     });
   }
-  if (elements_of(draft, HostData::Starts)) {
+  if (filled[HostData::Starts]) {
     const int parts = s.strategy.key_ranks();
     add(TableKind::Starts, [&](Coordinates at) {
       IndexList list;
@@ -223,7 +227,7 @@ void input(Draft& draft) {
     const auto last = static_cast<std::int32_t>(s.strategy.state_shards()) - 1;
     add(TableKind::Shards, [&](Coordinates) { return IndexList{{{0, last}}}; });
   }
-  if (elements_of(draft, HostData::Columns)) {
+  if (filled[HostData::Columns]) {
     add(TableKind::Columns, [&](Coordinates at) {
       return single(std::clamp<std::int64_t>(s.model.vocab - first_word(at), 0, part));
     });

@@ -94,12 +94,17 @@ Result<void> offload_as_asked(Draft& draft) {
 
 void drive_as_asked(Draft& draft) { drive(draft.program, draft.roles, draft.scenario.strategy); }
 
-/// Gives back what the lists of a role have taken to grow into: with it they take up to twice as
-/// much. No pass from here on lengthens them.
+/// Gives back what a list has taken to grow into, if that is much: it may be as much as the list.
+template <class List>
+void trim(List& list) {
+  if (list.capacity() - list.size() > list.size() / 8) list.shrink_to_fit();
+}
+
+/// No pass from here on lengthens these.
 void trim(Role& role) {
-  role.ops.shrink_to_fit();
-  role.buffers.shrink_to_fit();
-  role.args.shrink_to_fit();
+  trim(role.ops);
+  trim(role.buffers);
+  trim(role.args);
 }
 
 void order_streams(Draft& draft) {

@@ -51,6 +51,7 @@ IndexVector<BufferId, Cells> cells_of(const Program& program, const Role& role,
   };
   count = static_cast<std::int32_t>(cuts.size());
   IndexVector<BufferId, Cells> cells;
+  cells.reserve(places.size());
   for (const Place& place : places) {
     if (divided[place.root] == 0) {
       cells.push_back({count, count + 1});
@@ -76,7 +77,7 @@ struct Touch {
 /// The touches of all cells, as lists in one vector: most cells have very few at a time.
 class Touches {
  public:
-  explicit Touches(std::int32_t cells) : newest_(cells, -1) {}
+  explicit Touches(std::int32_t cells) : newest_(cells, -1) { touches_.reserve(newest_.size()); }
 
   /// Notes that an op touches a cell. Calls wait(op, stream) for those that it must wait for, if
   /// they are on other streams.
