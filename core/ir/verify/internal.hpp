@@ -74,8 +74,10 @@ class Ranges {
     BufferId root;
     bool piece = false;
     std::int64_t offset = 0;
-    std::int64_t bytes = 0;  // that the role's ranks touch together
   };
+  /// The bytes that the role's ranks touch together.
+  std::int64_t span(BufferId buffer) const { return span_of(program_, role_.buffer(buffer)).v; }
+
   const Program& program_;
   const Role& role_;
   IndexVector<BufferId, Place> places_;

@@ -48,7 +48,6 @@ Ranges::Ranges(const Program& program, const Role& role)
       places_[at].offset = parent.offset + role.buffer(at).offset;
     }
     places_[id].piece = role.buffer(id).piece_of.valid();
-    places_[id].bytes = span_of(program, role.buffer(id)).v;
   }
   positions_.resize(program.groups.size());
   for (const Op& op : role.ops) {
@@ -64,15 +63,14 @@ Ranges::Ranges(const Program& program, const Role& role)
 Touch Ranges::touch(const Op& op, std::size_t index) const {
   const BufferId buffer = role_.args_of(op)[index];
   Access what = access(program_, op, index);
-  std::int64_t bytes = places_[buffer].bytes;
-  if (places_[buffer].piece) return part(buffer, 0, bytes, what);
-  if (op.kind == OpKind::Call) {
-    bytes = program_.function(op.function()).formals[index].bytes.v;
-  } else if (op.kind == OpKind::Broadcast) {
+  if (op.kind == OpKind::Call && !places_[buffer].piece) {
+    return part(buffer, 0, program_.function(op.function()).formals[index].bytes.v, what);
+  }
+  if (op.kind == OpKind::Broadcast && !places_[buffer].piece) {
     const std::vector<int>& positions = positions_[op.group()];
     if (!std::binary_search(positions.begin(), positions.end(), op.root)) what = Access::Write;
   }
-  return part(buffer, 0, bytes, what);
+  return part(buffer, 0, span(buffer), what);
 }
 
 void Ranges::touch_all(const Op& op, std::vector<Touch>& touches) const {
@@ -88,7 +86,7 @@ void Ranges::touch_all(const Op& op, std::vector<Touch>& touches) const {
     Touch& touch = touches[k];  // set by its members: a copy would wait for them
     touch.root = place.root;
     touch.begin = place.offset;
-    touch.end = place.offset + (place.piece ? place.bytes : formals[k].bytes.v);
+    touch.end = place.offset + (place.piece ? span(args[k]) : formals[k].bytes.v);
     touch.access = formals[k].access;
   }
 }
@@ -122,10 +120,12 @@ std::vector<Error> verify(const Program& program) {
   verification::check_structure(program, faults);
   if (faults.none()) verification::check_input(program, faults);
   if (!faults.none()) return faults.take();
-  const Folding folding = fold(program);
-  const verification::Traffic traffic = verification::traffic_of(program);
-  verification::check_matching(program, folding, traffic, faults);
-  if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
+  {
+    const Folding folding = fold(program);
+    const verification::Traffic traffic = verification::traffic_of(program);
+    verification::check_matching(program, folding, traffic, faults);
+    if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
+  }
   std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) ranges.emplace_back(program, role);
   const verification::Repeats repeats(program, ranges);
