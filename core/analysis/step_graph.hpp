@@ -51,7 +51,7 @@ class StepGraph {
   SimTime makespan() const { return end_ - begin_; }
 
   const Span& operator[](SpanIndex i) const { return spans_[to_size(i)]; }
-  const TraceOp& op(SpanIndex i) const { return op(spans_[to_size(i)]); }
+  TraceOp op(SpanIndex i) const { return op(spans_[to_size(i)]); }
   SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
   bool counts(SpanIndex i) const;  // false: a host's span, where devices work
   bool is_receive(SpanIndex i) const;
@@ -103,7 +103,7 @@ class StepGraph {
   SpanIndex held_by(SpanIndex i) const;
 
  private:
-  const TraceOp& op(const Span& s) const {
+  TraceOp op(const Span& s) const {
     const auto role = trace_->role_of_rank[s.rank];
     return trace_->roles[role].ops[s.op];
   }
