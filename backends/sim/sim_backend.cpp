@@ -37,13 +37,14 @@ std::size_t place_of(const sim::Timeline& timeline, Rank rank) {
 /// time are done side by side; then their times go, for of many ranks both need gigabytes.
 void take_spans(sim::Timeline& timeline, const std::vector<Rank>& ranks, const Program& program,
                 int step, std::vector<Span>& spans) {
-  constexpr std::size_t kRanksAtOnce = 64;
   const bool own = timeline.ranks == ranks;  // else a rank's times may be needed again
   if (own) spans.reserve(spans.size() + to_size(timeline.num_ops));
   ThreadTeam team(threads_for(to_size(timeline.num_ops)));
-  for (std::size_t begin = 0; begin < ranks.size(); begin += kRanksAtOnce) {
-    const std::size_t count = std::min(kRanksAtOnce, ranks.size() - begin);
-    std::array<std::size_t, kRanksAtOnce> place{};  // where the spans of each rank begin
+  // So few that the caches still have the places that were made for their spans.
+  const std::size_t at_once = 4 * to_size(team.size());
+  std::vector<std::size_t> place(at_once);  // where the spans of each rank begin
+  for (std::size_t begin = 0; begin < ranks.size(); begin += at_once) {
+    const std::size_t count = std::min(at_once, ranks.size() - begin);
     for (std::size_t i = 0; i < count; ++i) {
       place[i] = spans.size();
       spans.resize(spans.size() + program.role_of(ranks[begin + i]).ops.size());

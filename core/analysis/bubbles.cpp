@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/analysis/intervals.hpp"
+#include "core/analysis/merge_stretches.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep {
@@ -35,13 +36,20 @@ struct Phases {
   bool pipeline = false;                    // the rank exchanges messages
 };
 
+/// Finds the bubbles of one rank after the other.
 class RankBubbles {
  public:
   /// `out` gets the bubbles, unless it is null.
-  RankBubbles(const StepGraph& step, Rank rank, std::vector<Bubble>* out)
-      : step_(step), rank_(rank), out_(out) {}
+  RankBubbles(const StepGraph& step, std::vector<Bubble>* out) : step_(step), out_(out) {}
 
-  TimeByCause find() {
+  TimeByCause find(Rank rank) {
+    rank_ = rank;
+    busy_.clear();
+    transfers_.clear();
+    compute_.clear();
+    next_transfer_ = 0;
+    phases_ = {};
+    total_ = {};
     collect();
     SimTime from = step_.begin();
     std::size_t next = 0;  // the first of this step's compute spans that is still to come
@@ -84,10 +92,8 @@ class RankBubbles {
       if (s->end > s->active) (computes ? busy_ : transfers_).push_back({s->active, s->end, -1});
     }
     const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
-    for (std::vector<Busy>* times : {&busy_, &transfers_}) {  // those of one stream are sorted
-      if (std::is_sorted(times->begin(), times->end(), by_begin)) continue;
-      std::stable_sort(times->begin(), times->end(), by_begin);
-    }
+    merge_stretches(busy_, by_begin);
+    merge_stretches(transfers_, by_begin);
     for (const Busy& w : busy_) {
       if (w.span >= 0) compute_.push_back(w.span);
     }
@@ -95,7 +101,7 @@ class RankBubbles {
 
   void note_phase(SpanIndex i) {
     const Span& s = step_[i];
-    const auto phase = static_cast<Phase>(step_.op(i).phase);
+    const Phase phase = step_.phase(i);
     if (phase == Phase::F) phases_.last_forward = std::max(phases_.last_forward, s.end);
     if (phase == Phase::B || phase == Phase::I || phase == Phase::W) {
       phases_.backward = true;
@@ -139,8 +145,9 @@ class RankBubbles {
         i = before;
         continue;
       }
-      const SpanIndex late = step_.last_arrival(before);
       const bool message = step_.other_end(before) >= 0;
+      // Who is late to a message matters to nobody but the list.
+      const SpanIndex late = message && out_ == nullptr ? before : step_.last_arrival(before);
       push(s.begin, message ? Reason::Message : Reason::Collective, late == before ? -1 : late);
       i = before;
     }
@@ -199,7 +206,7 @@ class RankBubbles {
   /// The compute span for which another rank has not come to the transfer yet, if there is one;
   /// otherwise that rank's side of the transfer itself (`blocker`).
   SpanIndex worker(SpanIndex blocker) const {
-    if (blocker < 0 || step_[blocker].rank == rank_) return blocker;
+    if (out_ == nullptr || blocker < 0 || step_[blocker].rank == rank_) return blocker;
     const SpanIndex before = step_.held_by(blocker);
     return before >= 0 && step_.span_class(before) == SpanClass::Compute ? before : blocker;
   }
@@ -220,8 +227,8 @@ class RankBubbles {
   }
 
   const StepGraph& step_;
-  const Rank rank_;
   std::vector<Bubble>* out_;
+  Rank rank_ = -1;                      // and what follows is of this rank
   std::vector<Busy> busy_, transfers_;  // sorted by begin
   std::vector<SpanIndex> compute_;      // those of busy_ that belong to this step
   std::size_t next_transfer_ = 0;       // into transfers_; those before it ended before the stretch
@@ -264,8 +271,9 @@ Bubbles bubbles_of(const StepGraph& step, bool list) {
   result.by_rank.resize(same_as.size());
   result.makespan = step.makespan();
   result.least_idle = result.makespan;
+  RankBubbles bubbles(step, list ? &result.list : nullptr);
   for (const Rank rank : step.own_ranks()) {
-    result.by_rank[rank] = RankBubbles(step, rank, list ? &result.list : nullptr).find();
+    result.by_rank[rank] = bubbles.find(rank);
     result.least_idle = std::min(result.least_idle, sum(result.by_rank[rank]));
   }
   for (const Rank rank : same_as.ids()) {

@@ -1,52 +1,31 @@
 #include "core/analysis/intervals.hpp"
 
 #include <algorithm>
+#include <iterator>
+
+#include "core/analysis/merge_stretches.hpp"
 
 namespace lockstep {
 
-namespace {
-
-bool earlier(const Interval& a, const Interval& b) { return a.begin < b.begin; }
-
-/// Sorts intervals that come in a few stretches, each of which is sorted, as those of streams are:
-/// merges neighbouring stretches until one is left.
-void sort_by_begin(std::vector<Interval>& intervals) {
-  const auto end = intervals.end();
-  std::vector<std::vector<Interval>::iterator> cuts;
-  for (auto at = intervals.begin(); at != end;) {
-    cuts.push_back(at);
-    at = std::is_sorted_until(at, end, earlier);
-  }
-  cuts.push_back(end);
-  while (cuts.size() > 2) {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i + 1 < cuts.size(); i += 2) {
-      if (i + 2 < cuts.size()) std::inplace_merge(cuts[i], cuts[i + 1], cuts[i + 2], earlier);
-      cuts[kept++] = cuts[i];
-    }
-    cuts[kept++] = end;
-    cuts.resize(kept);
-  }
-}
-
-}  // namespace
-
 IntervalSet union_of(std::vector<Interval> intervals) {
-  sort_by_begin(intervals);
-  IntervalSet result;
+  merge_stretches(intervals,
+                  [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  auto end = intervals.begin();  // of the union, which takes the place of what it is made of
   for (const Interval& i : intervals) {
     if (i.end <= i.begin) continue;
-    if (!result.empty() && i.begin <= result.back().end) {
-      result.back().end = std::max(result.back().end, i.end);
+    if (end != intervals.begin() && i.begin <= std::prev(end)->end) {
+      std::prev(end)->end = std::max(std::prev(end)->end, i.end);
     } else {
-      result.push_back(i);
+      *end++ = i;
     }
   }
-  return result;
+  intervals.erase(end, intervals.end());
+  return intervals;
 }
 
 IntervalSet difference(const IntervalSet& a, const IntervalSet& b) {
   IntervalSet result;
+  result.reserve(a.size());
   auto hole = b.begin();
   for (const Interval& i : a) {
     while (hole != b.end() && hole->end <= i.begin) ++hole;

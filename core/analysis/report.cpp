@@ -206,11 +206,14 @@ class Analyzer {
       report_.losses.push_back(step.loss);
       report_.grad_norms.push_back(step.grad_norm);
     }
-    measure_steps();
     ThreadTeam team(std::min(2, threads_for(trace_.spans.size())));
     team.each(2, [&](std::size_t i) {
-      if (i == 0) report_.causes = find_causes(trace_, &program_, kept);
-      if (i == 1) measure_ranks();
+      if (i == 0) {
+        report_.causes = find_causes(trace_, &program_, kept);
+      } else {
+        measure_steps();
+        measure_ranks();
+      }
     });
     return std::move(report_);
   }
@@ -285,17 +288,18 @@ class Analyzer {
 
   RankTimes measure(std::vector<Span>::const_iterator begin,
                     std::vector<Span>::const_iterator end) {
-    std::vector<Interval> compute, transfers;
+    compute_.clear();
+    transfers_.clear();
     const Role& role = program_.role_of(begin->rank);
     for (auto s = begin; s != end; ++s) {
       const Op& op = role.op(s->op);
-      if (op.stream == Stream::Compute) compute.push_back({s->active, s->end});
-      if (is_collective(op.kind) || is_p2p(op.kind)) transfers.push_back({s->active, s->end});
+      if (op.stream == Stream::Compute) compute_.push_back({s->active, s->end});
+      if (is_collective(op.kind) || is_p2p(op.kind)) transfers_.push_back({s->active, s->end});
     }
-    const IntervalSet busy = union_of(std::move(compute));
+    const IntervalSet busy = union_of(compute_);
     RankTimes times;
     times.compute = length(busy);
-    times.exposed_comm = length(difference(union_of(std::move(transfers)), busy));
+    times.exposed_comm = length(difference(union_of(transfers_), busy));
     times.makespan = windows_.at(begin->step).length();
     times.idle = times.makespan - times.compute - times.exposed_comm;
     if (!busy.empty()) times.stage_span = busy.back().end - busy.front().begin;
@@ -304,13 +308,15 @@ class Analyzer {
 
   void add_kinds(std::vector<Span>::const_iterator begin, std::vector<Span>::const_iterator end,
                  int ranks) {
-    const TraceRole& role = trace_.roles[trace_.role_of_rank[begin->rank]];
+    const TraceOps& ops = trace_.roles[trace_.role_of_rank[begin->rank]].ops;
+    const double share = shares_.of(begin->step) * ranks;
     for (auto s = begin; s != end; ++s) {
-      KindTime*& known = kind_of_name_[role.ops[s->op].kind];
-      if (known == nullptr) known = &report_.kinds[trace_.names[role.ops[s->op].kind]];
+      const std::int32_t name = ops[s->op].kind;
+      KindTime*& known = kind_of_name_[name];
+      if (known == nullptr) known = &report_.kinds[trace_.names[name]];
       KindTime& kind = *known;
-      kind.time += shares_.of(s->step) * ranks * to_seconds(s->end - s->active);
-      kind.waiting += shares_.of(s->step) * ranks * to_seconds(s->active - s->begin);
+      kind.time += share * to_seconds(s->end - s->active);
+      kind.waiting += share * to_seconds(s->active - s->begin);
       kind.count += ranks;
     }
   }
@@ -371,6 +377,7 @@ class Analyzer {
   IndexVector<std::int32_t, KindTime*> kind_of_name_;  // in Report::kinds; null: not met so far
   std::map<std::int32_t, Window> windows_;             // by traced step
   StepShares shares_;
+  std::vector<Interval> compute_, transfers_;  // of the rank at hand
 };
 
 }  // namespace

@@ -18,7 +18,11 @@ struct RoleChannels {
     std::int32_t count = 0;  // one more than the largest sequence number
   };
   IndexVector<int, Channel> channels;
-  IndexVector<OpId, std::int32_t> of_op;  // into `channels`; -1: none
+  struct Use {
+    std::int32_t channel = -1;  // into `channels`; -1: none
+    std::int32_t seq = 0;
+  };
+  IndexVector<OpId, Use> of_op;
 };
 
 RoleChannels channels_of(const TraceRole& role,
@@ -28,7 +32,7 @@ RoleChannels channels_of(const TraceRole& role,
   result.of_op.reserve(role.ops.size());
   for (const TraceOp& op : role.ops) {
     if (op.channel < 0 || op.seq < 0) {
-      result.of_op.push_back(-1);
+      result.of_op.emplace_back();
       continue;
     }
     const auto [it, fresh] =
@@ -36,7 +40,7 @@ RoleChannels channels_of(const TraceRole& role,
     if (fresh) result.channels.push_back({op.channel, kind_class[op.kind], 0});
     RoleChannels::Channel& channel = result.channels[it->second];
     channel.count = std::max(channel.count, op.seq + 1);
-    result.of_op.push_back(it->second);
+    result.of_op.push_back({it->second, op.seq});
   }
   return result;
 }
@@ -126,13 +130,16 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
     compute_stream_ = static_cast<int>(compute - trace.streams.begin());
   }
   for (const TraceRole& role : trace.roles) {
-    auto& classes = class_of_op_.emplace_back();
-    classes.reserve(role.ops.size());
-    for (const TraceOp& op : role.ops) classes.push_back(class_of(op));
+    auto& facts = facts_.emplace_back();
+    facts.reserve(role.ops.size());
+    for (const TraceOp& op : role.ops) {
+      facts.push_back(
+          {op.stream, kind_class_[op.kind], class_of(op), static_cast<Phase>(op.phase)});
+    }
   }
   index_ranks();
   if (program_ != nullptr) {
-    measure();
+    measure(step, intervals);
   } else {
     take_interval(step, intervals != nullptr ? *intervals : StepIntervals(trace));
   }
@@ -179,10 +186,15 @@ void StepGraph::index_ranks() {
     const Rank rank = (*this)[i].rank;
     Range& range = range_of_[rank];
     range.first = i;
+    const std::int32_t role = trace_->role_of_rank[rank];
+    // If each of its ops has a span, the rank ends there, and its spans need not be looked at.
+    const std::size_t end = to_size(i) + trace_->roles[role].ops.size();
+    const bool whole = end > to_size(i) && end <= spans_.size() && spans_[end - 1].rank == rank &&
+                       (end == spans_.size() || spans_[end].rank != rank);
+    if (whole) i = static_cast<SpanIndex>(end);
     while (i < size() && (*this)[i].rank == rank) ++i;
     range.last = i;
     ranks_.push_back(rank);
-    const std::int32_t role = trace_->role_of_rank[rank];
     Rank& first = first_of_role[role];
     if (first >= 0 && same_ops(range, range_of_[first])) {
       op_offset_[rank] = op_offset_[first];
@@ -203,7 +215,17 @@ bool StepGraph::same_ops(Range a, Range b) const {
                     [](const Span& x, const Span& y) { return x.op == y.op; });
 }
 
-void StepGraph::measure() {
+void StepGraph::measure(std::int32_t step, const StepIntervals* intervals) {
+  const bool hosts =
+      std::find(kind_class_.begin(), kind_class_.end(), OpClass::Host) != kind_class_.end();
+  const StepIntervals::Step* const own =
+      intervals == nullptr || hosts ? nullptr : intervals->find(step);
+  if (own != nullptr) {  // all spans count, and have been looked at
+    devices_work_ = true;
+    begin_ = own->window.begin;
+    end_ = own->window.end;
+    return;
+  }
   for (SpanIndex i = 0; i < size() && !devices_work_; ++i) {
     devices_work_ = kind_class(i) != OpClass::Host;
   }
@@ -250,15 +272,20 @@ void StepGraph::index_meetings() {
   const IndexVector<int, std::int32_t> first = places.first_meetings();
   meeting_of_.assign(spans_.size(), -1);
   meetings_.assign(to_size(first.back()) + 1, 0);
+  last_of_meeting_.assign(to_size(first.back()), -1);
+  IndexVector<std::int32_t, SimTime> latest(last_of_meeting_.size(), SimTime::min());
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const RoleChannels& role = roles[trace_->role_of_rank[ranks_[r]]];
     const Range range = of_rank(ranks_[r]);
     for (SpanIndex i = range.first; i < range.last; ++i) {
-      const std::int32_t channel = role.of_op[(*this)[i].op];
+      const auto [channel, seq] = role.of_op[(*this)[i].op];
       if (channel < 0 || of_channel[r][channel] < 0) continue;
-      const std::int32_t meeting = first[of_channel[r][channel]] + op(i).seq;
+      const std::int32_t meeting = first[of_channel[r][channel]] + seq;
       meeting_of_[i] = meeting;
       ++meetings_[to_size(meeting) + 1];
+      if (last_of_meeting_[meeting] >= 0 && (*this)[i].begin <= latest[meeting]) continue;
+      last_of_meeting_[meeting] = i;
+      latest[meeting] = (*this)[i].begin;
     }
   }
   // A counting sort of the spans by meeting keeps members in rank order.
@@ -294,8 +321,8 @@ SpanIndex StepGraph::find(Rank rank, OpId op) const {
 
 SpanIndex StepGraph::on_stream_before(SpanIndex i) const {
   if (i == 0) return -1;
-  const bool same = (*this)[i - 1].rank == (*this)[i].rank && op(i - 1).stream == op(i).stream;
-  return same ? i - 1 : -1;
+  const Span &before = (*this)[i - 1], &s = (*this)[i];
+  return before.rank == s.rank && facts(before).stream == facts(s).stream ? i - 1 : -1;
 }
 
 std::span<const SpanIndex> StepGraph::members(std::int32_t meeting) const {
@@ -309,11 +336,10 @@ std::span<const SpanIndex> StepGraph::meeting(SpanIndex i) const {
 }
 
 SpanIndex StepGraph::last_arrival(SpanIndex i) const {
-  SpanIndex last = i;
-  for (const SpanIndex member : meeting(i)) {
-    if ((*this)[member].begin > (*this)[last].begin) last = member;
-  }
-  return last;
+  const std::int32_t m = meeting_of(i);
+  if (m < 0) return i;
+  const SpanIndex last = last_of_meeting_[m];
+  return (*this)[last].begin > (*this)[i].begin ? last : i;
 }
 
 SpanIndex StepGraph::other_end(SpanIndex i) const {

@@ -8,6 +8,7 @@
 
 #include "core/analysis/step_intervals.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/phase.hpp"
 #include "core/ir/program.hpp"
 #include "core/trace/op_class.hpp"
 #include "core/trace/trace.hpp"
@@ -51,7 +52,7 @@ class StepGraph {
   SimTime makespan() const { return end_ - begin_; }
 
   const Span& operator[](SpanIndex i) const { return spans_[to_size(i)]; }
-  const TraceOp& op(SpanIndex i) const { return op(spans_[to_size(i)]); }
+  TraceOp op(SpanIndex i) const { return op(spans_[to_size(i)]); }
   SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
   bool counts(SpanIndex i) const;  // false: a host's span, where devices work
   bool is_receive(SpanIndex i) const;
@@ -61,10 +62,10 @@ class StepGraph {
   /// What other steps compute and transfer on `rank` in this step's time; the rank is not idle
   /// then.
   std::span<const Span* const> of_other_steps(Rank rank) const;
-  SpanClass span_class(const Span& s) const {
-    return class_of_op_[trace_->role_of_rank[s.rank]][s.op];
-  }
+  SpanClass span_class(const Span& s) const { return facts(s).span_class; }
+  Phase phase(SpanIndex i) const { return facts((*this)[i]).phase; }
   const std::string& kind(const Span& s) const;
+  std::int32_t kind_index(const Span& s) const { return op(s).kind; }  // into Trace::names
   /// The ranks with spans of their own in any step, ascending: all for which no other one stands.
   std::vector<Rank> own_ranks() const;
 
@@ -103,18 +104,25 @@ class StepGraph {
   SpanIndex held_by(SpanIndex i) const;
 
  private:
-  const TraceOp& op(const Span& s) const {
+  TraceOp op(const Span& s) const {
     const auto role = trace_->role_of_rank[s.rank];
     return trace_->roles[role].ops[s.op];
   }
+  /// What analyses ask of every span. It is small, so that a cache holds that of a role's ops.
+  struct OpFacts {
+    std::uint16_t stream = 0;
+    OpClass kind = OpClass::Compute;
+    SpanClass span_class = SpanClass::Other;
+    Phase phase = Phase::None;
+  };
+  const OpFacts& facts(const Span& s) const { return facts_[trace_->role_of_rank[s.rank]][s.op]; }
   SpanClass class_of(const TraceOp& op) const;
-  OpClass kind_class(SpanIndex i) const { return kind_class((*this)[i]); }
-  OpClass kind_class(const Span& s) const { return kind_class_[op(s).kind]; }
+  OpClass kind_class(SpanIndex i) const { return facts((*this)[i]).kind; }
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
             const StepIntervals* intervals);
   void index_ranks();
   bool same_ops(Range a, Range b) const;  // in the same order
-  void measure();
+  void measure(std::int32_t step, const StepIntervals* intervals);
   void take_interval(std::int32_t step, const StepIntervals& intervals);
   void index_meetings();
   void index_ends();
@@ -128,15 +136,16 @@ class StepGraph {
   /// [op_offset_[rank] + op]: the place of the op's span among those of the rank; -1: it has none.
   /// Ranks of one role whose spans are of the same ops in one order share it.
   std::vector<SpanIndex> by_op_;
-  IndexVector<Rank, std::size_t> op_offset_;       // by rank
-  IndexVector<std::int32_t, OpClass> kind_class_;  // by index into Trace::names
-  int compute_stream_ = -1;                        // -1: no stream of that name
-  IndexVector<std::int32_t, IndexVector<OpId, SpanClass>> class_of_op_;  // by role
+  IndexVector<Rank, std::size_t> op_offset_;                     // by rank
+  IndexVector<std::int32_t, OpClass> kind_class_;                // by index into Trace::names
+  int compute_stream_ = -1;                                      // -1: no stream of that name
+  IndexVector<std::int32_t, IndexVector<OpId, OpFacts>> facts_;  // by role
   bool devices_work_ = false;
   IndexVector<SpanIndex, std::int32_t> meeting_of_;  // by span; -1: none
   IndexVector<std::int32_t, SpanIndex>
       meetings_;  // by meeting: where its members begin; one more at the end
   IndexVector<int, SpanIndex> members_;
+  IndexVector<std::int32_t, SpanIndex> last_of_meeting_;  // the first of those that begin last
   std::vector<SpanIndex>
       by_end_;  // without a program: each rank's spans that count, sorted by (end, index)
   std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end

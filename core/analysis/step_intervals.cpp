@@ -13,14 +13,16 @@ StepIntervals::StepIntervals(const Trace& trace) {
     const TraceRole& role = trace.roles[trace.role_of_rank[s.rank]];
     return is_host[role.ops[s.op].kind];
   };
-  devices_work_ = !std::all_of(trace.spans.begin(), trace.spans.end(), of_host);
+  const bool hosts = std::find(is_host.begin(), is_host.end(), true) != is_host.end();
+  devices_work_ =
+      hosts ? !std::all_of(trace.spans.begin(), trace.spans.end(), of_host) : !trace.spans.empty();
   for (std::size_t i = 0; i < trace.spans.size(); ++i) {
     const Span& s = trace.spans[i];
     if (steps_.empty() || steps_.back().number != s.step)
       steps_.push_back({s.step, i, i, false, {}, {}});
     Step& step = steps_.back();
     step.last = i + 1;
-    if (devices_work_ && of_host(s)) continue;
+    if (hosts && devices_work_ && of_host(s)) continue;
     step.window = step.counts ? Interval{std::min(step.window.begin, s.begin),
                                          std::max(step.window.end, s.end)}
                               : Interval{s.begin, s.end};

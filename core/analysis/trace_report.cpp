@@ -58,9 +58,7 @@ class Reporter {
   using Iterator = std::vector<Span>::const_iterator;
 
   OpClass class_of(const Span& s) const { return class_of_name_[op(s).kind]; }
-  const TraceOp& op(const Span& s) const {
-    return trace_.roles[trace_.role_of_rank[s.rank]].ops[s.op];
-  }
+  TraceOp op(const Span& s) const { return trace_.roles[trace_.role_of_rank[s.rank]].ops[s.op]; }
   /// The host's spans do not count where devices work: they are nested, so time would count twice,
   /// and they are no part of a device's step.
   bool counts(const Span& s) const {

@@ -68,7 +68,7 @@ class Writer {
   bool is_drawn(Rank rank) const {
     return !is_copy(rank) || trace_.same_as.size() <= std::size_t{kMaxDrawnCopies};
   }
-  const TraceOp& op_of(const Span& span) const {
+  TraceOp op_of(const Span& span) const {
     return trace_.roles[trace_.role_of_rank[span.rank]].ops[span.op];
   }
 
@@ -133,7 +133,7 @@ class Writer {
     out_.text("],\n\"roles\":[");
     for (std::size_t r = 0; r < trace_.roles.size(); ++r) {
       out_.text(r == 0 ? "\n[" : ",\n[");
-      const std::vector<TraceOp>& ops = trace_.roles[r].ops;
+      const TraceOps& ops = trace_.roles[r].ops;
       for (std::size_t i = 0; i < ops.size(); ++i) {
         const TraceOp& o = ops[i];
         out_.text(i == 0 ? "[" : ",[");

@@ -8,6 +8,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/units.hpp"
+#include "core/trace/trace_ops.hpp"
 
 namespace lockstep {
 
@@ -22,26 +23,8 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// What the op of a span was. It says enough to draw spans and to add them up without the program.
-struct TraceOp {
-  std::int32_t name = 0;     // into Trace::names: "block.F", "all_reduce dp"
-  std::int32_t kind = 0;     // into Trace::names: the class by which compare adds up
-                             // ("forward", "backward", "optimizer", "all_reduce", "send", …)
-  std::uint16_t stream = 0;  // into Trace::streams; for our own programs, a Stream
-  std::uint8_t phase = 0;    // Phase
-  std::int16_t stage = -1;
-  std::int32_t layer = -1;
-  std::int32_t microbatch = -1;
-  std::int64_t bytes = 0;  // payload of a transfer
-  /// Transfers that belong together across ranks share (channel, seq): the n-th collective of a
-  /// group, or the n-th message of a pair.
-  std::int32_t channel = -1;
-  std::int32_t seq = -1;
-  bool operator==(const TraceOp&) const = default;
-};
-
 struct TraceRole {
-  IndexVector<OpId, TraceOp> ops;
+  TraceOps ops;
   bool operator==(const TraceRole&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
@@ -184,7 +185,7 @@ class LaneDrawing {
   /// Neighbouring spans of one microbatch and phase. They have one label, or one label each where
   /// there is room.
   struct Block {
-    const TraceOp* op = nullptr;
+    std::optional<TraceOp> op;
     int version = -1;  // of the weights that it reads, if weights change within a step
     Look look = Look::Forward;
     double left = 0, right = 0;
@@ -223,7 +224,7 @@ class LaneDrawing {
     const QRectF rect = scale_.box(spans[from].begin, spans[to - 1].end);
     list_.fill(rect, ink_of(look), Hatch::None, static_cast<std::uint32_t>(to - from));
     list_.fills.back().blend = {ink_of(mix.second), part(mix.share_of_second), part(1 - mix.busy)};
-    const TraceOp &first = run_.lanes.op(spans[from]), &last = run_.lanes.op(spans[to - 1]);
+    const TraceOp first = run_.lanes.op(spans[from]), last = run_.lanes.op(spans[to - 1]);
     if (same_block(first, last)) {
       extend_block(first, look, rect, to - from);
       if (block_.version < 0) block_.version = run_.weights_of(spans[from]).updates;
@@ -244,7 +245,7 @@ class LaneDrawing {
   void extend_block(const TraceOp& op, Look look, const QRectF& rect, std::size_t spans) {
     if (!block_.op || !same_block(*block_.op, op) || rect.left() > block_.right + 2) {
       end_block();
-      block_.op = &op;
+      block_.op = op;
       block_.look = look;
       block_.left = rect.left();
     }

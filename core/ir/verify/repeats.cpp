@@ -9,13 +9,6 @@ namespace {
 
 constexpr Microbatch kShared = -1, kUnused = -2;  // of a root
 
-/// The microbatch of an op that computes a part of a layer for it; -1 of others. (That of an update
-/// is the number of the update.)
-Microbatch microbatch_of(const Op& op) {
-  const bool between = op.phase == Phase::O || op.phase == Phase::None || op.phase == Phase::S;
-  return between ? -1 : op.microbatch;
-}
-
 /// Whether two buffers are alike in what a reader can tell of them.
 bool alike(const Buffer& a, const Buffer& b) {
   return a.bytes == b.bytes && a.piece_of == b.piece_of && a.kind == b.kind && a.dtype == b.dtype &&
@@ -89,18 +82,17 @@ Repeats::Does Repeats::does(const Op& op, std::size_t argument) const {
 }
 
 void Repeats::sort_ops(const Role& role, ByMicrobatch& ops) {
-  ops.microbatch.resize(role.ops.size());
   ops.place.resize(role.ops.size());
   ops.begin.assign(to_size(count_) + 1, 0);
-  ops.all_wait.assign(role.ops.size(), ~0u);
+  ops.all_wait.assign(role.ops.size(), static_cast<WaitBits>(~0u));
   for (const OpId id : role.ops.ids()) {
-    const Microbatch mb = ops.microbatch[id] = microbatch_of(role.op(id));
+    const Microbatch mb = microbatch_of(role.op(id));
     if (mb >= 0) ops.place[id] = ops.begin[mb + 1]++;
   }
   for (Microbatch mb = 0; mb < count_; ++mb) ops.begin[mb + 1] += ops.begin[mb];
   ops.ops.resize(to_size(ops.begin[count_]));
   for (const OpId id : role.ops.ids()) {
-    const Microbatch mb = ops.microbatch[id];
+    const Microbatch mb = microbatch_of(role.op(id));
     if (mb >= 0) ops.ops[to_size(ops.begin[mb] + ops.place[id])] = id;
   }
 }
@@ -121,7 +113,7 @@ void Repeats::exclude(RoleId id) {
     const Op& op = role.op(op_id);
     if (op.microbatch < 0) continue;
     const bool followed =
-        roles_[id].microbatch[op_id] < 0
+        microbatch_of(op) < 0
             ? is_p2p(op.kind)  // its peer may count it to the microbatch
             : op.kind == OpKind::Broadcast || (is_collective(op.kind) && meets(op.group())) ||
                   (op.kind == OpKind::DeviceToHost && !op.moves_memory()) ||
@@ -239,16 +231,16 @@ void Repeats::keep_common_waits(RoleId id, OpId a, OpId b) {
   const Role& role = program_.roles[id];
   ByMicrobatch& ops = roles_[id];
   const auto of_a = role.after_of(role.op(a)), of_b = role.after_of(role.op(b));
-  std::uint32_t common = 0;
-  for (std::size_t n = 0; n < std::min<std::size_t>(of_a.size(), 32); ++n) {
-    if (ops.microbatch[of_a[n]] != ops.microbatch[a]) continue;
+  unsigned common = 0;
+  for (std::size_t n = 0; n < std::min(of_a.size(), kWaits); ++n) {
+    if (microbatch(id, of_a[n]) != microbatch(id, a)) continue;
     for (const OpId other : of_b) {
       const bool same =
-          ops.microbatch[other] == ops.microbatch[b] && ops.place[other] == ops.place[of_a[n]];
+          microbatch(id, other) == microbatch(id, b) && ops.place[other] == ops.place[of_a[n]];
       if (same) common |= 1u << n;
     }
   }
-  ops.all_wait[a] &= common;
+  ops.all_wait[a] = static_cast<WaitBits>(ops.all_wait[a] & common);
 }
 
 }  // namespace lockstep::verification

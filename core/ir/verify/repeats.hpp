@@ -40,7 +40,9 @@ class Repeats {
     return roles_[role].at(mb, roles_[role].place[op]);
   }
   /// The microbatch for which an op computes a part of a layer; -1 of others.
-  Microbatch microbatch(RoleId role, OpId op) const { return roles_[role].microbatch[op]; }
+  Microbatch microbatch(RoleId role, OpId op) const {
+    return microbatch_of(program_.roles[role].op(op));
+  }
   /// The microbatch that alone uses a root buffer; negative if there is none.
   Microbatch owner(RoleId role, BufferId root) const { return owners_[role][root]; }
   bool is_own(RoleId role, BufferId root) const { return owner(role, root) >= 0; }
@@ -52,21 +54,31 @@ class Repeats {
   /// Whether an original and all that repeat it wait at this op for the one at place `n` of its
   /// `after`, which is of the same microbatch.
   bool all_wait(RoleId role, OpId op, std::size_t n) const {
-    return n < 32 && (roles_[role].all_wait[op] >> n & 1u) != 0;
+    return n < kWaits && (roles_[role].all_wait[op] >> n & 1u) != 0;
   }
   /// The ops of a microbatch in their order.
   std::vector<OpId> ops(RoleId role, Microbatch mb) const;
 
  private:
+  /// The waits of an op that are known, as bits. With one for each other stream there are fewer; of
+  /// those beyond, nothing is known.
+  using WaitBits = std::uint16_t;
+  static constexpr std::size_t kWaits = 16;
+
+  static Microbatch microbatch_of(const Op& op) {
+    // That of an update is the number of the update.
+    const bool between = op.phase == Phase::O || op.phase == Phase::None || op.phase == Phase::S;
+    return between ? -1 : op.microbatch;
+  }
+
   /// What an op does to an argument, as far as it matters to those who use the buffer beside it.
   enum class Does : std::uint8_t { Read, Write, Add, PutLoss };
 
-  struct ByMicrobatch {                        // the ops of a role's microbatches
-    IndexVector<OpId, Microbatch> microbatch;  // -1: of none
-    IndexVector<OpId, std::int32_t> place;     // among those of its microbatch
+  struct ByMicrobatch {                     // the ops of a role's microbatches
+    IndexVector<OpId, std::int32_t> place;  // among those of its microbatch
     IndexVector<Microbatch, std::int32_t> begin;
-    std::vector<OpId> ops;                      // of one microbatch after the other
-    IndexVector<OpId, std::uint32_t> all_wait;  // as bits, of originals
+    std::vector<OpId> ops;                 // of one microbatch after the other
+    IndexVector<OpId, WaitBits> all_wait;  // of originals
     OpId at(Microbatch mb, std::int32_t n) const { return ops[to_size(begin[mb] + n)]; }
     std::int32_t count(Microbatch mb) const { return begin[mb + 1] - begin[mb]; }
   };

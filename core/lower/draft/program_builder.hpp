@@ -31,7 +31,7 @@ class ProgramBuilder {
   std::optional<Error> fault_;
 };
 
-BufferId add_buffer(Role& role, const Buffer& buffer);
+BufferId add_buffer(Role& role, Buffer buffer);
 BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes);
 /// A view of `parent` that is a piece: its i-th `bytes` for member i of `group`.
 BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes);

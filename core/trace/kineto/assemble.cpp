@@ -243,7 +243,7 @@ class Assembler {
       key.channel = t.channel;
       key.seq = t.number;
     }
-    std::vector<TraceOp>& ops = trace_.roles[f].ops;
+    TraceOps& ops = trace_.roles[f].ops;
     const auto [known, fresh] = op_ids_[f].try_emplace(key, static_cast<std::int32_t>(ops.size()));
     if (fresh) {
       TraceOp op;

@@ -213,7 +213,7 @@ Look Lanes::look_of(const TraceOp& op) const {
   return look_of_kernel_[to_size(op.name)];
 }
 
-const TraceOp& Lanes::op(const Span& span) const {
+TraceOp Lanes::op(const Span& span) const {
   return trace_->roles[trace_->role_of_rank[span.rank]].ops[span.op];
 }
 

@@ -83,7 +83,7 @@ class Lanes {
   const std::vector<StepWindow>& steps() const { return steps_; }
   std::size_t spans() const { return spans_; }
   Look look(const Span& span) const;
-  const TraceOp& op(const Span& span) const;
+  TraceOp op(const Span& span) const;
   Look look_of(const TraceOp& op) const;  // kernels of a trace from elsewhere: by their family
 
  private:

@@ -54,9 +54,7 @@ TimelineTable span_table(const RunPtr& run, const Selection& selection) {
   }
   const auto id = [rows, all](std::size_t row) { return all ? row : (*rows)[row]; };
   const auto span = [run, id](std::size_t row) -> const Span& { return run->trace.spans[id(row)]; };
-  const auto op = [run, span](std::size_t row) -> const TraceOp& {
-    return run->lanes.op(span(row));
-  };
+  const auto op = [run, span](std::size_t row) { return run->lanes.op(span(row)); };
   const SimTime zero = run->lanes.begin();
   TimelineTable table;
   table.content.rows = all ? spans.size() : rows->size();

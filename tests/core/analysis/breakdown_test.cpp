@@ -56,8 +56,9 @@ TEST_CASE("in a trace from elsewhere, kernels of any stream compute, and copies 
   add(m, 0, call(Phase::None, -1, -1), "compute", 0, 0, 2);
   const OpId other = add(m, 0, call(Phase::None, -1, -1), "compute", 1, 1, 3);
   const OpId copy = add(m, 0, call(Phase::None, -1, -1), "memcpy", 3, 3, 4);
-  test::trace_op(m, 0, other).stream = 1;
-  test::trace_op(m, 0, copy).stream = 1;
+  for (const OpId op : {other, copy}) {
+    test::change(m, 0, op, [](TraceOp& t) { t.stream = 1; });
+  }
   sort_spans(m);
   const Breakdown b = break_down(StepGraph(m.trace, 0));
   CHECK(b.ranks[0] == RankBreakdown{seconds(3), {}, {}, {}, seconds(1)});

@@ -93,7 +93,14 @@ inline void comes_after(HandMade& m, Rank rank, OpId op, const std::vector<OpId>
   role.after.insert(role.after.end(), before.begin(), before.end());
 }
 
-inline TraceOp& trace_op(HandMade& m, Rank rank, OpId op) { return m.trace.roles[rank].ops[op]; }
+/// Changes an op of the trace.
+template <class Change>
+void change(HandMade& m, Rank rank, OpId id, Change&& change) {
+  TraceOps& ops = m.trace.roles[rank].ops;
+  TraceOp op = ops[id];
+  change(op);
+  ops.set(id, op);
+}
 
 /// Adds a collective of all ranks, whose members are ready at `begins` (by rank).
 inline std::vector<OpId> meet(HandMade& m, OpKind kind, Stream stream, int seq,
@@ -108,8 +115,10 @@ inline std::vector<OpId> meet(HandMade& m, OpKind kind, Stream stream, int seq,
     op.target = 0;
     const auto rank = static_cast<Rank>(r);
     ids.push_back(add(m, rank, op, std::string(to_string(kind)), begins[r], active, end));
-    trace_op(m, rank, ids.back()).channel = 0;
-    trace_op(m, rank, ids.back()).seq = seq;
+    change(m, rank, ids.back(), [&](TraceOp& t) {
+      t.channel = 0;
+      t.seq = seq;
+    });
   }
   return ids;
 }
@@ -131,17 +140,19 @@ inline Ends message(HandMade& m, Rank from, Rank to, int seq, double send_begin,
   op.stream = Stream::RecvForward;
   op.target = from;
   ends.recv = add(m, to, op, "recv", recv_begin, active, end);
-  for (TraceOp* t : {&trace_op(m, from, ends.send), &trace_op(m, to, ends.recv)}) {
-    t->channel = 1'000'000 + from * 100 + to;
-    t->seq = seq;
-  }
+  const auto belongs = [&](TraceOp& t) {
+    t.channel = 1'000'000 + from * 100 + to;
+    t.seq = seq;
+  };
+  change(m, from, ends.send, belongs);
+  change(m, to, ends.recv, belongs);
   return ends;
 }
 
 /// Sorts spans as in a trace.
 inline void sort_spans(HandMade& m) {
   const auto key = [&](const Span& s) {
-    return std::tuple(s.step, s.rank, trace_op(m, s.rank, s.op).stream, s.begin, s.op.v);
+    return std::tuple(s.step, s.rank, m.trace.roles[s.rank].ops[s.op].stream, s.begin, s.op.v);
   };
   std::sort(m.trace.spans.begin(), m.trace.spans.end(),
             [&](const Span& a, const Span& b) { return key(a) < key(b); });

@@ -63,7 +63,7 @@ TEST_CASE("the n-th sender of a channel meets the n-th receiver", "[core][analys
   const Ends second = message(m, 1, 3, 0, 0, 0, 2);
   for (const auto& [rank, op] :
        {std::pair{0, first.send}, {2, first.recv}, {1, second.send}, {3, second.recv}}) {
-    test::trace_op(m, rank, op).channel = 1'000'000;
+    test::change(m, rank, op, [](TraceOp& t) { t.channel = 1'000'000; });
   }
   sort_spans(m);
   const StepGraph step(m.trace, 0, &m.program);

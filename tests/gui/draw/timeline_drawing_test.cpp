@@ -101,9 +101,9 @@ TEST_CASE("narrow neighbours are folded into one box that looks like what takes 
 TEST_CASE("layers of one microbatch share a label until each has room for its own", "[gui][draw]") {
   Trace trace = test::empty_trace(1);
   for (int layer = 0; layer < 3; ++layer) {
-    TraceOp& op = trace.roles[0].ops[layer];
-    op = trace.roles[0].ops[0];
+    TraceOp op = trace.roles[0].ops[0];
     op.layer = layer;
+    trace.roles[0].ops.set({layer}, op);
     trace.spans.push_back(test::span(0, layer, layer * 10 * kMs, (layer + 1) * 10 * kMs));
   }
   const RunPtr run = make_run("layers", std::move(trace));
@@ -122,9 +122,9 @@ TEST_CASE("layers of one microbatch share a label until each has room for its ow
 TEST_CASE("layers without room are one box, which says which layers it stands for", "[gui][draw]") {
   Trace trace = test::empty_trace(1);
   for (int layer = 0; layer < 8; ++layer) {
-    TraceOp& op = trace.roles[0].ops[layer];
-    op = trace.roles[0].ops[0];
+    TraceOp op = trace.roles[0].ops[0];
     op.layer = layer;
+    trace.roles[0].ops.set({layer}, op);
     trace.spans.push_back(test::span(0, layer, layer * 10 * kMs, (layer + 1) * 10 * kMs));
   }
   const RunPtr run = make_run("layers", std::move(trace));

@@ -19,9 +19,7 @@ const std::string kFolder = LOCKSTEP_SOURCE_DIR "/tests/data/kineto";
 const std::string kAllReduce =
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
 
-const TraceOp& op_of(const Trace& t, const Span& s) {
-  return t.roles[t.role_of_rank[s.rank]].ops[s.op];
-}
+TraceOp op_of(const Trace& t, const Span& s) { return t.roles[t.role_of_rank[s.rank]].ops[s.op]; }
 std::string name_of(const Trace& t, const Span& s) { return t.names[op_of(t, s).name]; }
 
 /// A span as tests write it: step, stream, kind, name, begin, active and end, for example "3 stream
