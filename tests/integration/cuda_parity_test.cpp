@@ -347,7 +347,7 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "fp8-dropless dp_shard=2 ep=2",
                              "dp_shard=2 ep=2 model.experts=4 model.capacity_factor=0 lora.rank=3 "
                              "lora.target_modules=[\"linear_fc1\",\"linear_fc2\"]",
-                             "dp_shard=2 lora.rank=3 lora.dropout=0.2"}) {
+                             "tp=2 enable_sequence_parallel=true lora.rank=3 lora.dropout=0.2"}) {
       check(kind, keys);
     }
   }

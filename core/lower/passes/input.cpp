@@ -223,6 +223,9 @@ void input(Draft& draft) {
     const auto last = static_cast<std::int32_t>(s.strategy.state_shards()) - 1;
     add(TableKind::Shards, [&](Coordinates) { return IndexList{{{0, last}}}; });
   }
+  if (s.model.lora.dropout > 0 && elements_of(draft, HostData::Part)) {
+    add(TableKind::Parts, [&](Coordinates at) { return single(at.tp); });
+  }
   if (elements_of(draft, HostData::Columns)) {
     add(TableKind::Columns, [&](Coordinates at) {
       return single(std::clamp<std::int64_t>(s.model.vocab - first_word(at), 0, part));

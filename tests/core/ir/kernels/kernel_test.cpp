@@ -283,7 +283,7 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::CrossEntropyStats, {3, 5}, {15, 3, 1}, {9}},
       {KernelKind::CrossEntropyParallel, {3, 5, 4}, {15, 3, 36, 1, 1}, {15, 1}},
       {KernelKind::Add, {3, 5}, {15, 15, 5}, {15}},
-      {KernelKind::Dropout, {3, 5}, {15, 3, 15, 5}, {15}},
+      {KernelKind::Dropout, {3, 5}, {15, 3, 15, 5, 1}, {15}},
       {KernelKind::Scale, {7}, {7}, {7}},
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 0, 2}, {111}, {105}},
       {KernelKind::Regroup, {3, 5, 2, 1, 4, 1, 2}, {105}, {111}},

@@ -92,6 +92,24 @@ TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
   }
 }
 
+TEST_CASE("what is dropped of parts of rows depends on which they are, of terms on no values",
+          "[core][ir]") {
+  const Kernel dropout = kernel_of(KernelKind::Dropout, false);
+  const auto dropped = [&](Along x, Along keys, Along part, Along bias = Along::Nothing) {
+    AxisOperands o;
+    o.in = {x, keys, x, bias, part};
+    return place(dropout, o) ? o.out[0] : Along::Nothing;
+  };
+  CHECK(dropped(Along::Split, Along::Same, Along::Split) == Along::Split);
+  CHECK(dropped(Along::Split, Along::Same, Along::Nothing) == Along::Nothing);
+  CHECK(dropped(Along::Split, Along::Same, Along::Same) == Along::Nothing);
+  CHECK(dropped(Along::Split, Along::Tokens, Along::Split) == Along::Nothing);
+  CHECK(dropped(Along::Partial, Along::Same, Along::Nothing) == Along::Partial);
+  CHECK(dropped(Along::Partial, Along::Same, Along::Nothing, Along::Same) == Along::Nothing);
+  CHECK(dropped(Along::Samples, Along::Samples, Along::Same) == Along::Samples);
+  CHECK(dropped(Along::Same, Along::Same, Along::Split) == Along::Nothing);
+}
+
 TEST_CASE("a product of parts of what is contracted is a term of a sum", "[core][ir]") {
   const Kernel product = kernel_of(KernelKind::Gemm, false);
   CHECK(made(product, Along::Split) == Along::Partial);
