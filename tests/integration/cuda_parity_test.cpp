@@ -351,6 +351,8 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
       check(kind, keys);
     }
   }
+  check(Architecture::Llama,
+        "fp8-delayed dp_shard=2 ep=2 model.experts=4 model.capacity_factor=0 batch=2");
   // Encoders of both kinds, and groups of two of four ranks that divide each expert.
   check(Architecture::Gpt2, "bert tp=2 enable_sequence_parallel=true dp_shard=2 batch=2");
   check(Architecture::Llama,

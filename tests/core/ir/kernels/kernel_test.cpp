@@ -331,8 +331,8 @@ TEST_CASE("operand sizes follow from the dimensions", "[core][ir]") {
       {KernelKind::RaggedGemm, {4, 2, 30, 18, 5, 7, 1, 1}, {210, 140, 20, 8}, {150}},
       {KernelKind::RaggedGemmWeight, {4, 2, 30, 18, 5, 7, 2}, {150, 210, 8}, {140, 20}},
       // Eight parts in 30 places: lines have room for (30 + 8 × 3) / 4 blocks of four.
-      {KernelKind::RaggedQuantize, {8, 30, 18, 7, 0, 4, 1, 52}, {210, 8}, {210, 30 * 2}},
-      {KernelKind::RaggedQuantize, {8, 30, 18, 7, 1, 4, 1, 52}, {210, 8}, {7 * 52, 7 * 13}},
+      {KernelKind::RaggedQuantize, {8, 30, 18, 7, 0, 4, 1, 52}, {210, 8, 1}, {210, 30 * 2, 1}},
+      {KernelKind::RaggedQuantize, {8, 30, 18, 7, 1, 4, 1, 52}, {210, 8, 1}, {7 * 52, 7 * 13, 1}},
       {KernelKind::RaggedScaledGemm,
        {4, 2, 30, 18, 8, 12, 4, 4},
        {360, 384, 30 * 3, 4 * 2 * 3, 8},

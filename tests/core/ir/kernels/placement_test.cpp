@@ -289,6 +289,16 @@ TEST_CASE("codes of counted rows lie as the rows do, and are multiplied with sca
   CHECK(codes(Along::AllPlaces, Along::Same) == std::pair(Along::AllPlaces, Along::AllPlaces));
   CHECK_FALSE(codes(Along::TokenExperts, Along::Own));
   CHECK_FALSE(codes(Along::PartialPlaces, Along::Same));  // terms of a sum round otherwise
+  // A scale that is known is that of all ranks, and each finds the largest of its own rows.
+  AxisOperands known;
+  known.in = {Along::TokenExperts, Along::OwnExperts, Along::Same};
+  Kernel measuring = quantize;
+  measuring.in.push_back({4});
+  measuring.out.push_back({5});
+  REQUIRE(place(measuring, known));
+  CHECK(known.out[2] == Along::Largest);
+  known.in[2] = Along::TokenExperts;
+  CHECK_FALSE(place(measuring, known));
 
   Kernel product;
   product.kind = KernelKind::RaggedScaledGemmWeight;
