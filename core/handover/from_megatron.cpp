@@ -473,19 +473,14 @@ class MegatronReader : MegatronAccount {
     const std::string recipe =
         given_recipe.empty() ? "delayed" : given_recipe;  // Megatron's default
     const bool blocks = recipe == "blockwise" || recipe == "mxfp8";
-    const bool roomy = recipe == "delayed" && given("moe-expert-capacity-factor");
     // Rows of each expert are always padded to blocks here.
     const std::string padding = "moe-router-padding-for-fp8";
     if (given(padding)) flag(padding);
-    if (given("num-experts") && !blocks && !roomy) {
+    if (given("num-experts") && !blocks && recipe != "delayed") {
       plan_.lose(
           from("fp8-format") + ", recipe " + recipe +
-          ": experts multiply in 8 bits with scales of blocks, or with delayed scaling and a "
-          "capacity; simulate others with [framework] fp8 = \"" +
-          (recipe == "delayed"      ? "delayed"
-           : recipe == "tensorwise" ? "current"
-                                    : "block") +
-          "\"");
+          ": experts multiply in 8 bits with scales of blocks, or of earlier steps; simulate "
+          "others with [framework] fp8 = \"current\"");
     } else {
       one_scale_ = !blocks;
       plan_.text("training.fp8", format, from("fp8-format"));

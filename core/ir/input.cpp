@@ -15,7 +15,8 @@ std::string_view to_string(SampleKind kind) {
 
 std::string_view to_string(TableKind kind) {
   constexpr IndexArray<TableKind, std::string_view, kNumTableKinds> names = {
-      "order", "shift", "queries", "rows", "heads", "positions", "starts", "columns", "shards"};
+      "order",     "shift",  "queries", "rows",  "heads",
+      "positions", "starts", "columns", "parts", "shards"};
   return names[kind];
 }
 

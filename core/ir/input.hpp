@@ -82,9 +82,10 @@ enum class TableKind : std::uint8_t {
   Rows,       // of a microbatch's rows, counted over all its samples, where those begin that the
               // rank holds between layers: equally many from each of these on; without a table, 0
   Heads,      // which of the model's query heads it attends with; without a table, all
-  Positions,  // the last four: what copies of these names bring (see HostData)
+  Positions,  // the last five: what copies of these names bring (see HostData)
   Starts,
   Columns,
+  Parts,
   Shards,
 };
 inline constexpr int kNumTableKinds = static_cast<int>(TableKind::Shards) + 1;

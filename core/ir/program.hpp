@@ -238,12 +238,15 @@ std::string_view to_string(Stream stream);
 ///   tokens behind them have; DocumentPositions counts the rank's own tokens from there.
 /// - DropoutKeys are the keys of the rows that the rank holds between layers
 ///   (core/base/dropout.hpp): of the tokens that Order lists, from the rows that Rows says on.
+///   AllDropoutKeys are those of all rows of the tokens that Order lists, which ranks that share
+///   them gather.
 /// - AttentionDropout is what the dropout of attention's probabilities draws from: the numbers of
 ///   the heads that the rank attends with (table Heads), then the keys of these tokens (Queries).
 /// - Positions (the ids of the rank's own rows), starts (see attention_forward), columns (how
 ///   many of the columns of the rank's part of the vocabulary stand for tokens; the others are
 ///   padding) and shards (0, 1, 2, …, of which a rank's own piece is its position in a group that
-///   divides units) come from the tables of these names.
+///   divides units) come from the tables of these names. So does part: which part of the columns a
+///   rank holds where ranks divide these evenly (table Parts).
 /// - LossScale is the factor of this step, one float32 (Training::loss_scaling).
 /// - Memory stands for a copy between two buffers.
 enum class HostData : std::int32_t {
@@ -254,10 +257,12 @@ enum class HostData : std::int32_t {
   DocumentSpans,
   DocumentPositions,
   DropoutKeys,
+  AllDropoutKeys,
   AttentionDropout,
   Positions,
   Starts,
   Columns,
+  Part,
   Shards,
   LossScale,
   Loss,

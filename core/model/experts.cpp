@@ -137,29 +137,47 @@ class ExpertLinear {
   std::int64_t parts() const { return rows_.groups * rows_.chunks; }
   /// Room for the blocks of all parts of the rows, and how many codes of a line are expected: of
   /// the last block of a part half is padding.
-  std::int64_t padded() const {
-    const std::int64_t block = float8_.block;
+  std::int64_t padded(std::int64_t block) const {
     return (rows_.places + parts() * (block - 1)) / block * block;
   }
-  std::int64_t expected_padded() const {
-    return std::min(padded(), rows_.expected + parts() * (float8_.block - 1) / 2);
+  std::int64_t expected_padded(std::int64_t block) const {
+    return std::min(padded(block), rows_.expected + parts() * (block - 1) / 2);
+  }
+  /// Rows of a block of codes over counted rows. Where the scale is known its copies take a byte
+  /// for every eight codes, and padding on average 16 rows of each part.
+  std::int64_t rows_of_block() const { return float8_.delayed() ? 32 : float8_.block; }
+  /// Where the scale of a factor is known: the factor's own, by its place among scales. Where its
+  /// transpose is rounded, or it alone, its largest magnitude is found.
+  struct Known {
+    TensorId scale, largest;
+  };
+  Known known_scale(int place, bool transposed) {
+    if (!float8_.delayed()) return {};
+    Known known{f_.element(weights_.scales, place), {}};
+    if (transposed == (place == 1 || weights_.gw.valid())) {
+      known.largest = found_[to_size(place)] = f_.tensor(1, scales_);
+    }
+    return known;
   }
 
   /// Rows in places of `cols` columns, or their transpose.
   Codes rounded_rows(Part part, int place, TensorId x, std::int64_t cols, bool transposed,
                      int mantissa) {
     if (!counted()) return rounded(part, place, x, rows_.places, cols, transposed, 1, mantissa);
-    const std::int64_t block = float8_.block;
+    const std::int64_t block = transposed          ? rows_of_block()
+                               : float8_.delayed() ? cols
+                                                   : float8_.block;
     const std::int64_t lines = transposed ? cols : rows_.places;
-    const std::int64_t length = transposed ? padded() : cols;
+    const std::int64_t length = transposed ? padded(block) : cols;
+    const Known known = known_scale(place, transposed);
     const Codes codes{f_.tensor(lines * length, DType::U8),
                       f_.tensor(lines * ceil_div(length, block), scales_), 1, mantissa, block};
-    f_.emit(
-        part, KernelKind::RaggedQuantize,
-        {{parts(), rows_.places, rows_.expected, cols, transposed, block, rows_.blocks, padded()},
-         {static_cast<double>(mantissa)},
-         {x, rows_.counts},
-         {codes.values, codes.scales}});
+    f_.emit(part, KernelKind::RaggedQuantize,
+            {{parts(), rows_.places, rows_.expected, cols, transposed, block, rows_.blocks,
+              padded(block)},
+             {static_cast<double>(mantissa)},
+             {x, rows_.counts, known.scale},
+             {codes.values, codes.scales, known.largest}});
     return codes;
   }
   Codes rounded_weights(Part part, bool transposed) {
@@ -170,24 +188,20 @@ class ExpertLinear {
   /// blocks, which are lines of one expert and rank.
   Codes rounded(Part part, int place, TensorId x, std::int64_t rows, std::int64_t cols,
                 bool transposed, std::int64_t across, int mantissa) {
-    const bool known = float8_.delayed(), of_weights = place == 1;
+    const Known known = known_scale(place, transposed);
     const std::int64_t lines = transposed ? cols : rows, length = transposed ? rows : cols;
-    const std::int64_t block = !known        ? float8_.block
-                               : !transposed ? cols
-                               : of_weights  ? out_
-                                             : rows_.capacity;
+    const std::int64_t block = !float8_.delayed() ? float8_.block
+                               : !transposed      ? cols
+                               : place == 1       ? out_
+                                                  : rows_.capacity;
     const Codes codes{f_.tensor(lines * length, DType::U8),
                       f_.tensor(ceil_div(lines, across) * ceil_div(length, block), scales_), across,
                       mantissa, block};
-    TensorId largest;
-    if (known && transposed == (of_weights || weights_.gw.valid())) {
-      largest = found_[to_size(place)] = f_.tensor(1, scales_);
-    }
     f_.emit(part, KernelKind::Quantize,
-            {{rows, cols, transposed, across, block, known ? 1 : 0},
+            {{rows, cols, transposed, across, block, known.scale.valid() ? 1 : 0},
              {static_cast<double>(mantissa)},
-             {x, known ? f_.element(weights_.scales, place) : TensorId{}},
-             {codes.values, codes.scales, largest}});
+             {x, known.scale},
+             {codes.values, codes.scales, known.largest}});
     return codes;
   }
   /// c [places, n] = a · wᵀ, of weights [groups, n, k], or [n, groups, k] if they are `beside` each
@@ -213,11 +227,12 @@ class ExpertLinear {
     const auto& [groups, chunks, blocks, capacity, places, expected, counts] = rows_;
     const double first = dy.mantissa, second = x_by_columns_.mantissa;
     if (counted()) {
-      return f_.emit(Part::WeightGrad, KernelKind::RaggedScaledGemmWeight,
-                     {{groups, chunks, padded(), expected_padded(), out_, in_, float8_.block},
-                      {first, second},
-                      {dy.values, x_by_columns_.values, dy.scales, x_by_columns_.scales, counts},
-                      {weights_.gw}});
+      return f_.emit(
+          Part::WeightGrad, KernelKind::RaggedScaledGemmWeight,
+          {{groups, chunks, padded(dy.block), expected_padded(dy.block), out_, in_, dy.block},
+           {first, second},
+           {dy.values, x_by_columns_.values, dy.scales, x_by_columns_.scales, counts},
+           {weights_.gw}});
     }
     f_.emit(Part::WeightGrad, KernelKind::ScaledGemm,
             {{out_, in_, places, 1, 1, dy.block, 1, groups},

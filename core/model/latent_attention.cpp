@@ -70,6 +70,7 @@ class LatentAttention final : public SelfAttention {
         kv_up_(f, tp, "kv_up", keys_, heads_ * (nope_ + value_), p.linear("attn.wkv_b", "")),
         out_(f, tp, "out", heads_ * value_, hidden_, p.linear("attn.wo", "")) {
     out_.drop(dropout);
+    out_.drop_for_adapter(shape.adapter_dropout, DropoutPlace::AdapterOfProjection);
   }
 
   void forward(TensorId x, TensorId residual, TensorId y) override {

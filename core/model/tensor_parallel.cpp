@@ -39,16 +39,17 @@ Adapter::Adapter(FunctionBuilder& f, double scale, std::int64_t rows, std::int64
       rank_(weights.a.valid() ? f.elements(weights.a) / in : 0),
       weights_(weights) {}
 
-void Adapter::drop(double share, DropoutPlace place) {
-  if (active() && share > 0) dropout_.emplace(f_, share, place, rows_, in_);
+void Adapter::drop(double share, DropoutPlace place, DropoutOf of, bool again) {
+  if (!active() || share <= 0) return;
+  dropout_.emplace(f_, share, place, rows_, in_, of);
+  again_ = again;
 }
 
 void Adapter::forward(TensorId x) {
   if (!active()) return;
   if (dropout_) {
-    dropped_ = f_.tensor(rows_ * in_);
-    dropout_->forward(x, {}, {}, dropped_);
-    x = dropped_;
+    x = dropout_->dropped(Part::Forward, x);
+    if (!again_) dropped_ = x;
   }
   const TensorId made = f_.tensor(rows_ * rank_);
   f_.linear_forward(rows_, in_, rank_, x, weights_.a, {}, {}, made);
@@ -78,24 +79,21 @@ void Adapter::add_input_gradient(TensorId dx, int chunk, int chunks) {
     dz_scaled_ = f_.tensor(rows_ * rank_);
     f_.emit(Part::InputGrad, KernelKind::Scale, {{rows_ * rank_}, {scale_}, {dz_}, {dz_scaled_}});
   }
-  if (dropout_) {
-    const TensorId through = f_.tensor(rows_ * in_);
-    f_.emit(Part::InputGrad, KernelKind::Gemm,
-            {{rows_, in_, rank_, 0, 0}, {}, {dz_scaled_, weights_.a, {}, {}}, {through}});
-    return dropout_->add_backward(Part::InputGrad, through, dx);
-  }
+  const std::int64_t rows = rows_ / chunks;
+  const TensorId through = dropout_ ? f_.tensor(rows * in_) : dx;
   f_.emit(Part::InputGrad, KernelKind::Gemm,
-          {{rows_ / chunks, in_, rank_, 0, 0},
+          {{rows, in_, rank_, 0, 0},
            {},
            {f_.part(dz_scaled_, chunk, chunks), weights_.a, {}, {}},
-           {dx},
-           true});
+           {through},
+           !dropout_});
+  if (dropout_) dropout_->add_backward(Part::InputGrad, through, dx, chunk, chunks);
 }
 
 void Adapter::weight_gradient(TensorId x) {
   if (!active()) return;
-  f_.linear_backward(rows_, in_, rank_, dz_scaled_, dropout_ ? dropped_ : x, {}, {}, weights_.ga,
-                     {});
+  if (dropout_) x = again_ ? dropout_->dropped(Part::WeightGrad, x) : dropped_;
+  f_.linear_backward(rows_, in_, rank_, dz_scaled_, x, {}, {}, weights_.ga, {});
 }
 
 /// An adapter's own product is of all rows, because it is small: it runs behind the others.

@@ -107,14 +107,15 @@ class TensorParallel {
 /// The low-rank adapter beside a linear layer: adds scale · x aᵀ bᵀ to its result. Under tensor
 /// parallelism x aᵀ, or its gradient, is a term of a sum over the ranks, and so is what is made of
 /// it, since all of this is linear: the layer's own sum is also the adapter's. Without an adapter
-/// its functions do nothing. Elements of x may be dropped for it; then no ranks of "tp" divide the
-/// layer.
+/// its functions do nothing. Elements of x may be dropped for it: which of them is the same for
+/// terms of a sum as for the sum.
 class Adapter {
  public:
   Adapter(FunctionBuilder& f, double scale, std::int64_t rows, std::int64_t in,
           const AdapterTensors& weights);
-  /// Drops a share of x, as `place` of the layer.
-  void drop(double share, DropoutPlace place);
+  /// Drops a share of x, as `place` of the layer. With `again` it is dropped once more for the
+  /// gradient of `a`, where nothing is kept of x, whose rows are gathered anew.
+  void drop(double share, DropoutPlace place, DropoutOf of, bool again);
   /// Computes scale · x aᵀ. The others need it.
   void forward(TensorId x);
   /// Adds to y [rows, out], or to one of `chunks` parts of its rows, the product with `b`, this
@@ -133,7 +134,8 @@ class Adapter {
   std::int64_t rows_, in_, rank_;
   AdapterTensors weights_;
   std::optional<Dropout> dropout_;
-  TensorId dropped_;  // x as it is after dropout
+  bool again_ = false;
+  TensorId dropped_;  // x as it is after dropout; invalid if it is made again
   TensorId z_, dz_, dz_scaled_;
 };
 
@@ -147,18 +149,24 @@ class DividedLinear {
         name_(std::move(name)),
         in_(in),
         out_(out),
+        divides_outputs_(divides_outputs),
         weights_(weights),
         products_(tp.products(name_, divides_outputs, weights)),
         adapter_(f, tp.adapter_scale(), tp.rows(), in, weights.adapter) {}
 
   /// Lets a share of what its adapter reads be dropped.
-  void drop_for_adapter(double share, DropoutPlace place) { adapter_.drop(share, place); }
+  void drop_for_adapter(double share, DropoutPlace place) {
+    const bool gathers = tp_.gathers_rows();
+    adapter_.drop(share, place, {gathers, !divides_outputs_ && tp_.active()},
+                  divides_outputs_ && gathers);
+  }
 
  protected:
   FunctionBuilder& f_;
   TensorParallel& tp_;
   std::string name_;
   std::int64_t in_, out_;
+  bool divides_outputs_;
   LinearTensors weights_;
   LinearProducts products_;
   Adapter adapter_;

@@ -20,6 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint8_t kPoison = 0xff;
+constexpr std::int32_t kFirstRow = 0;  // where rows begin that no ranks share
 
 /// The ranges of the arena in which no persistent buffer lies.
 std::vector<std::pair<std::int64_t, std::int64_t>> transient_ranges(const Role& role) {
@@ -269,10 +270,14 @@ void RankRunner::fill_input(const Op& op, std::vector<std::byte>& staging) {
       return list(TableKind::Starts)->fill(values);
     case HostData::Columns:
       return list(TableKind::Columns)->fill(values);
+    case HostData::Part:
+      return list(TableKind::Parts)->fill(values);
     case HostData::Shards:
       return list(TableKind::Shards)->fill(values);
     case HostData::DropoutKeys:
       return fill_dropout_keys(first, order_, first_rows_, values);
+    case HostData::AllDropoutKeys:
+      return fill_dropout_keys(first, order_, {&kFirstRow, 1}, values);
     case HostData::AttentionDropout:
       return fill_attention_dropout(first, values);
     case HostData::LossScale: {
@@ -335,8 +340,7 @@ void RankRunner::fill_attention_dropout(std::int64_t first, std::span<std::int32
   } else {
     std::iota(heads.begin(), heads.end(), 0);
   }
-  constexpr std::int32_t kFirst = 0;
-  fill_dropout_keys(first, queries_, {&kFirst, 1}, values.last(rows));
+  fill_dropout_keys(first, queries_, {&kFirstRow, 1}, values.last(rows));
 }
 
 void RankRunner::fill_dropout_keys(std::int64_t first, std::span<const std::int32_t> tokens,

@@ -446,6 +446,11 @@ void ConformanceCases::dropout(std::int64_t rows, std::int64_t cols) {
            .aliases = {0}});
     }
   }
+  // The third of the parts into which ranks divide the columns.
+  add({.kind = K::Dropout,
+       .dims = {rows, cols},
+       .scalars = {0.25, 5},
+       .in = {x, keys, none, none, {2.0}}});
 }
 
 void ConformanceCases::bias(std::int64_t rows, std::int64_t cols) {

@@ -148,7 +148,18 @@ void ConformanceCases::ragged_float8(std::int64_t groups, std::int64_t chunks, s
          .scalars = {double(transposed ? kE5M2 : kE4M3)},
          .in = {x, counts},
          .initial = {codes(elements, kE4M3),
-                     scales(transposed ? k * (padded / along) : places * parts(k, along))}});
+                     scales(transposed ? k * (padded / along) : places * parts(k, along))},
+         .absent_out = {false, false, true}});
+    // With a scale that follows from earlier steps, as experts take it: for lines of rows that of
+    // all columns.
+    const std::int64_t length = transposed ? along : k;
+    const std::int64_t room = (places + all * (length - 1)) / length * length;
+    add({.kind = K::RaggedQuantize,
+         .dims = {all, places, rows, k, transposed, length, blocks, room},
+         .scalars = {double(transposed ? kE5M2 : kE4M3)},
+         .in = {x, counts, {0.125}},
+         .initial = {codes(k * (transposed ? room : places), kE4M3),
+                     scales(transposed ? k * (room / length) : places)}});
   }
   for (const bool beside : {false, true}) {
     for (const std::int64_t across : {std::int64_t{1}, along}) {

@@ -304,6 +304,19 @@ TEST_CASE("graphs are refused where the host takes part in a step, cuDNN where t
 TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11",
           "[integration][cuda]") {
   const auto kernels = cuda::test::emulated_kernels();
+  const auto check = [&](Architecture kind, const std::string& keys) {
+    INFO(keys);
+    const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
+    const Program program = lowered(s);
+    const auto cpu = make_cpu_backend();
+    const RunResult expected = train(*cpu, program, s, 3);
+    const RunResult run = train_on_fake(program, s, 3, kernels, 5);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(1e-11));
+      CHECK(run.trace.steps[i].grad_norm ==
+            Approx(expected.trace.steps[i].grad_norm).epsilon(1e-10));
+    }
+  };
   for (const Architecture kind : {Architecture::Gpt2, Architecture::Llama}) {
     for (const char* keys : {"",
                              "dp_shard=2 pp=2 mb=3",
@@ -335,20 +348,19 @@ TEST_CASE("training with the GPU's kernels equals the CPU's in float64 to 1e-11"
                              "fp8-dropless dp_shard=2 ep=2",
                              "dp_shard=2 ep=2 model.experts=4 model.capacity_factor=0 lora.rank=3 "
                              "lora.target_modules=[\"linear_fc1\",\"linear_fc2\"]",
-                             "dp_shard=2 lora.rank=3 lora.dropout=0.2"}) {
-      INFO(keys);
-      const Scenario s = parity_scenario(kind, parity_row("row", keys), DType::F64);
-      const Program program = lowered(s);
-      const auto cpu = make_cpu_backend();
-      const RunResult expected = train(*cpu, program, s, 3);
-      const RunResult run = train_on_fake(program, s, 3, kernels, 5);
-      for (std::size_t i = 0; i < 3; ++i) {
-        CHECK(run.trace.steps[i].loss == Approx(expected.trace.steps[i].loss).epsilon(1e-11));
-        CHECK(run.trace.steps[i].grad_norm ==
-              Approx(expected.trace.steps[i].grad_norm).epsilon(1e-10));
-      }
+                             "tp=2 enable_sequence_parallel=true lora.rank=3 lora.dropout=0.2"}) {
+      check(kind, keys);
     }
   }
+  check(Architecture::Llama,
+        "fp8-delayed dp_shard=2 ep=2 model.experts=4 model.capacity_factor=0 batch=2");
+  // Encoders of both kinds, and groups of two of four ranks that divide each expert.
+  check(Architecture::Gpt2, "bert tp=2 enable_sequence_parallel=true dp_shard=2 batch=2");
+  check(Architecture::Llama,
+        "bert documents cp=2 context_parallel_method=ring training.seq_len=12 batch=2");
+  check(Architecture::Llama,
+        "tp=4 enable_sequence_parallel=true model.kv_heads=4 expert_tensor_parallel_degree=2 ep=2 "
+        "expert_parallel_folding=true model.experts=4 model.capacity_factor=0 batch=2");
 }
 
 TEST_CASE("residual networks with the GPU's kernels equal the CPU's to 1e-10, in bfloat16 to 2e-3",

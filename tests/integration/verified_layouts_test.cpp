@@ -110,7 +110,8 @@ class RandomLayouts {
                    "model.shared_expert_hidden=24 model.shared_expert_gate=true"});
       }
       if (experts && narrow_() % 2 == 0) {
-        keys_ += narrow_() % 2 == 0 ? " fp8" : " fp8-columns";
+        constexpr std::array<const char*, 3> kOfExperts = {" fp8", " fp8-columns", " fp8-delayed"};
+        keys_ += kOfExperts[narrow_() % kOfExperts.size()];
       } else if (experts && narrow_() % 3 == 0) {
         keys_ += " lora.rank=2 lora.target_modules=[\"linear_fc1\",\"linear_fc2\"]";
       }
@@ -224,6 +225,11 @@ std::optional<Scenario> lowers(Architecture architecture, const test::ParityRow&
   return std::nullopt;
 }
 
+/// Whether ranks that divide layers drop elements of what adapters read.
+bool drops_divided_inputs(const Scenario& s) {
+  return s.model.lora.dropout > 0 && s.strategy.tensor_parallel_degree > 1;
+}
+
 constexpr unsigned kUsualSeed = 4;
 /// LOCKSTEP_LAYOUT_SEED draws other layouts.
 unsigned seed() {
@@ -255,7 +261,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
   RandomLayouts layouts(seed());
   int passed = 0, shared_keys = 0, folded_experts = 0, divided_words = 0, passed_keys = 0,
       adapted = 0, orthogonalized = 0, narrow = 0, apart = 0, chunked = 0, compressed = 0,
-      encoders = 0;
+      encoders = 0, dropped = 0;
   for (int drawn = 0; drawn < 30000 && passed < 600; ++drawn) {
     const test::ParityRow row = layouts.next();
     const auto architecture = row.images       ? Architecture::Resnet
@@ -269,6 +275,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
     divided_words += s->strategy.vocabulary_stages() > 1 ? 1 : 0;
     passed_keys += s->strategy.passes_keys() ? 1 : 0;
     adapted += s->model.freezes() ? 1 : 0;
+    dropped += drops_divided_inputs(*s) ? 1 : 0;
     orthogonalized += s->optimizer.is_muon() ? 1 : 0;
     narrow += s->training.fp8 != Fp8Format::None ? 1 : 0;
     apart += s->strategy.trains_apart() ? 1 : 0;
@@ -279,6 +286,7 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
   CHECK(passed == 600);
   if (seed() != kUsualSeed) return;  // others draw fewer of some
   CHECK(adapted >= 50);
+  CHECK(dropped >= 3);
   CHECK(orthogonalized >= 25);
   CHECK(narrow >= 20);
   CHECK(apart >= 20);
@@ -293,8 +301,9 @@ TEST_CASE("programs of random layouts pass verify", "[integration]") {
 
 // Longer than a test may be: trains what is drawn where heads are shared, experts folded, words
 // divided over stages, keys passed on, a model has experts, Muon orthogonalizes matrices, products
-// have 8 bits, communication is compressed, replicas train apart, rows go in chunks, or a model is
-// an encoder (LOCKSTEP_LAYOUT_SEED=7 test_integration "[.random-parity]").
+// have 8 bits, communication is compressed, replicas train apart, rows go in chunks, ranks drop
+// parts of what adapters read, or a model is an encoder (LOCKSTEP_LAYOUT_SEED=7 test_integration
+// "[.random-parity]").
 TEST_CASE("random layouts of the less common strategies train as one rank", "[.random-parity]") {
   RandomLayouts layouts(seed());
   double loss = 0, weights = 0;
@@ -314,7 +323,8 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
     if (s->kv_replicas() == 1 && !p.zero_quantized_weights && !p.power_sgd.on() &&
         p.experts_over_tp() == 1 && p.vocabulary_stages() == 1 && !p.passes_keys() &&
         s->model.experts == 0 && !s->optimizer.is_muon() && s->training.fp8 == Fp8Format::None &&
-        !p.trains_apart() && p.tensor_parallel_chunks == 1 && s->model.is_decoder()) {
+        !p.trains_apart() && p.tensor_parallel_chunks == 1 && s->model.is_decoder() &&
+        !drops_divided_inputs(*s)) {
       continue;
     }
     ++trained;

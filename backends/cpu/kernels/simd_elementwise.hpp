@@ -75,6 +75,8 @@ void run_dropout(const KernelArgs& args) {
   const auto* const keys = reinterpret_cast<const int32_t*>(args.in[1]);
   const T* const residuals = input<T>(args, 2);
   const T* const bias = input<T>(args, 3);
+  const auto* const part = reinterpret_cast<const int32_t*>(args.in[4]);
+  const auto first = static_cast<uint32_t>(part ? *part * cols : 0);  // column of the whole
   const uint32_t below = dropped_below(args.scalars[0]);
   const T kept = static_cast<T>(1 / (1 - args.scalars[0]));
   parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
@@ -97,7 +99,9 @@ void run_dropout(const KernelArgs& args) {
         row([](int64_t) { return T(1); });
       } else {
         const DropoutRow bits(keys[r], args.layer, static_cast<int>(args.scalars[1]));
-        row([&](int64_t i) { return bits.bits(static_cast<uint32_t>(i)) < below ? T(0) : kept; });
+        row([&](int64_t i) {
+          return bits.bits(first + static_cast<uint32_t>(i)) < below ? T(0) : kept;
+        });
       }
     }
   });

@@ -8,15 +8,19 @@ namespace lockstep::cpu {
 namespace {
 
 /// Rounds the rows of one part, x [rows, cols], to lines of `step` codes, of which a part has whole
-/// blocks: what has no row is zero.
+/// blocks: what has no row is zero. Returns the largest magnitude. A scale that is not null is that
+/// of all blocks.
 template <class T>
-void quantize_columns(ThreadTeam& team, const T* x, int64_t rows, int64_t cols, int64_t along,
-                      int mantissa, int64_t step, uint8_t* codes, T* scales) {
+T quantize_columns(ThreadTeam& team, const T* x, int64_t rows, int64_t cols, int64_t along,
+                   int mantissa, const T* known, int64_t step, uint8_t* codes, T* scales) {
   constexpr int64_t kStrip = 64;  // columns that are read together
-  const int64_t blocks = (rows + along - 1) / along;
+  const int64_t blocks = (rows + along - 1) / along, strips = (cols + kStrip - 1) / kStrip;
+  T* const of_strips =
+      static_cast<T*>(scratch(Scratch::Tiles, static_cast<size_t>(strips) * sizeof(T)));
   parallel(team, cols, kStrip, [&](int64_t begin, int64_t end) {
     for (int64_t c0 = begin; c0 < end; c0 += kStrip) {
       const int64_t strip = least(kStrip, end - c0);
+      T most = 0;
       for (int64_t block = 0; block < blocks; ++block) {
         const int64_t r0 = block * along, r1 = least(rows, r0 + along);
         T largest[kStrip] = {}, factor[kStrip];
@@ -27,7 +31,8 @@ void quantize_columns(ThreadTeam& team, const T* x, int64_t rows, int64_t cols, 
           }
         }
         for (int64_t c = 0; c < strip; ++c) {
-          const T scale = power_of_two<T>(float8_exponent(largest[c], mantissa));
+          const T scale = known ? *known : power_of_two<T>(float8_exponent(largest[c], mantissa));
+          most = largest[c] > most ? largest[c] : most;
           scales[(c0 + c) * (step / along) + block] = scale;
           factor[c] = 1 / scale;
         }
@@ -38,8 +43,12 @@ void quantize_columns(ThreadTeam& team, const T* x, int64_t rows, int64_t cols, 
           }
         }
       }
+      of_strips[c0 / kStrip] = most;
     }
   });
+  T most = 0;
+  for (int64_t i = 0; i < strips; ++i) most = of_strips[i] > most ? of_strips[i] : most;
+  return most;
 }
 
 template <class T>
@@ -47,25 +56,34 @@ void run_ragged_quantize(const KernelArgs& args) {
   const int64_t parts = args.dims[0], places = args.dims[1], cols = args.dims[3];
   const int64_t along = args.dims[5], blocks = args.dims[6], padded = args.dims[7];
   const std::int32_t* const counts = input<std::int32_t>(args, 1);
+  const T* const known = input<T>(args, 2);
   auto* const codes = reinterpret_cast<uint8_t*>(args.out[0]);
+  T* const most = output<T>(args, 2);
+  if (most) *most = 0;
   int64_t first = 0;  // of the part's codes in a line
   for_ragged_parts(counts, parts, parts, blocks, places, [&](int64_t, int64_t row, int64_t rows) {
+    T of_part = 0;
+    const auto keep = [&] {
+      if (most && of_part > *most) *most = of_part;
+    };
     if (args.dims[4] != 0) {
-      quantize_columns<T>(*args.team, input<T>(args, 0) + row * cols, rows, cols, along,
-                          static_cast<int>(args.scalars[0]), padded, codes + first,
-                          output<T>(args, 1) + first / along);
+      of_part = quantize_columns<T>(*args.team, input<T>(args, 0) + row * cols, rows, cols, along,
+                                    static_cast<int>(args.scalars[0]), known, padded, codes + first,
+                                    output<T>(args, 1) + first / along);
       first += (rows + along - 1) / along * along;
-      return;
+      return keep();
     }
-    const int64_t dims[6] = {rows, cols, 0, 1, along, 0};
-    KernelArgs of_part = args;
-    of_part.dims = dims;
-    of_part.in[0] = args.in[0] + row * cols * static_cast<int64_t>(sizeof(T));
-    of_part.in[1] = nullptr;
-    of_part.out[0] = args.out[0] + row * cols;
-    of_part.out[1] =
+    const int64_t dims[6] = {rows, cols, 0, 1, along, 1};
+    KernelArgs part = args;
+    part.dims = dims;
+    part.in[0] = args.in[0] + row * cols * static_cast<int64_t>(sizeof(T));
+    part.in[1] = args.in[2];
+    part.out[0] = args.out[0] + row * cols;
+    part.out[1] =
         args.out[1] + row * ((cols + along - 1) / along) * static_cast<int64_t>(sizeof(T));
-    run_quantize<T>(of_part);
+    part.out[2] = most ? reinterpret_cast<std::byte*>(&of_part) : nullptr;
+    run_quantize<T>(part);
+    keep();
   });
 }
 

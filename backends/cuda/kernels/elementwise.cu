@@ -154,6 +154,7 @@ struct Dropout {
   const T* x;
   const std::int32_t* keys;
   const T *resid, *bias;
+  const std::int32_t* part;  // of the columns; null: these are all
   T* y;
   int64_t cols;
   std::uint32_t below;
@@ -171,8 +172,9 @@ struct Dropout {
     const std::int32_t key = keys[i / cols];
     if (key >= 0) {
       const DropoutRow row(key, layer, place);
+      const int64_t first = part != nullptr ? *part * cols + col : col;
       for (int j = 0; j < N; ++j) {
-        v[j] *= row.bits(static_cast<std::uint32_t>(col + j)) < below ? A(0) : kept;
+        v[j] *= row.bits(static_cast<std::uint32_t>(first + j)) < below ? A(0) : kept;
       }
     }
     if (resid != nullptr) {
@@ -325,11 +327,17 @@ void dropout(const KernelCall& call, Queue& queue) {
     using T = decltype(t);
     const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
     const auto& scalars = call.kernel->scalars;
-    const Dropout<T> f{input<T>(call, 0),         input<std::int32_t>(call, 1),
-                       input<T>(call, 2),         input<T>(call, 3),
-                       output<T>(call, 0),        cols,
-                       dropped_below(scalars[0]), static_cast<Acc<T>>(1 / (1 - scalars[0])),
-                       call.context.layer,        static_cast<int>(scalars[1])};
+    const Dropout<T> f{input<T>(call, 0),
+                       input<std::int32_t>(call, 1),
+                       input<T>(call, 2),
+                       input<T>(call, 3),
+                       input<std::int32_t>(call, 4),
+                       output<T>(call, 0),
+                       cols,
+                       dropped_below(scalars[0]),
+                       static_cast<Acc<T>>(1 / (1 - scalars[0])),
+                       call.context.layer,
+                       static_cast<int>(scalars[1])};
     for_width<T>(cols, {f.x, f.resid, f.bias, f.y},
                  [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
   });

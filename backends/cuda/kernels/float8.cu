@@ -1,5 +1,6 @@
 // Values in 8 bits with scales of blocks, and their products: by the queue's library, or by tiles
 // in shared memory that are widened as they are read.
+#include "backends/cuda/kernels/float8.hpp"
 #include "backends/cuda/kernels/registry.hpp"
 #include "core/base/float8.hpp"
 
@@ -78,15 +79,6 @@ __global__ void take_largest(Ref from, int64_t count, Ref scales, int64_t blocks
   double most = 0;
   for (int64_t i = 0; i < count; ++i) most = greater(most, from.get<double>(i));
   for (int64_t i = threadIdx.x; i < blocks; i += kThreads) scales.set(i, most);
-}
-
-/// The largest of what was found of the parts.
-template <class A>
-__global__ void largest_of_all(const A* largest, int64_t parts, Ref out) {
-  A most = 0;
-  for (int64_t i = threadIdx.x; i < parts; i += kThreads) most = greater(most, largest[i]);
-  most = block_max<kThreads>(most);
-  if (threadIdx.x == 0) out.set(0, most);
 }
 
 /// The codes of a part of a matrix whose blocks all have the first of the scales, and, unless
@@ -169,7 +161,9 @@ void quantize(const KernelCall& call, Queue& queue) {
       queue.launch({parts}, {kThreads}, 0, largest_of_parts<T>, q.x, rows * cols, largest);
     };
     const auto keep_largest = [&] {
-      if (most) queue.launch({1}, {kThreads}, 0, largest_of_all<Acc<T>>, largest, parts, most);
+      if (most) {
+        queue.launch({1}, {kThreads}, 0, largest_of_all<Acc<T>, kThreads>, largest, parts, most);
+      }
     };
     if (const Ref others = input_ref(call, 1)) {
       queue.launch({1}, {kThreads}, 0, take_largest, others, d[5], q.scales, blocks);

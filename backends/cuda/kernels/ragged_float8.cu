@@ -1,5 +1,6 @@
 // Products in 8 bits of as many rows of each expert as counts on the device say. Tiles are widened
 // as they are read: no library multiplies rows whose number the host does not know.
+#include "backends/cuda/kernels/float8.hpp"
 #include "backends/cuda/kernels/ragged.hpp"
 #include "backends/cuda/kernels/registry.hpp"
 #include "core/base/float8.hpp"
@@ -10,14 +11,32 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kTile = 16;
 
+/// Where the scales of blocks come from: one for all of them that is known, or each from the
+/// largest magnitude of the block. That of every block of the grid goes to `largest`, if it is not
+/// null.
+template <class A>
+struct BlockScales {
+  Ref known;
+  int mantissa;
+  A* largest;
+  __device__ A scale(A most) const {
+    return known ? known.template get<A>(0)
+                 : lockstep::power_of_two<A>(float8_exponent(most, mantissa));
+  }
+  __device__ void keep(int64_t block, A most) const {
+    if (largest != nullptr && threadIdx.x == 0) largest[block] = most;
+  }
+};
+
 /// Each block of the grid makes a block of a row. A place without a row stays as it is.
 template <class T>
-__global__ void quantize_rows(RaggedLayout layout, int64_t cols, int64_t along, int mantissa,
-                              const T* x, std::uint8_t* codes, Ref scales) {
+__global__ void quantize_rows(RaggedLayout layout, int64_t cols, int64_t along,
+                              BlockScales<Acc<T>> of_blocks, const T* x, std::uint8_t* codes,
+                              Ref scales) {
   using A = Acc<T>;
   const int64_t parts = (cols + along - 1) / along;
   const int64_t place = static_cast<int64_t>(blockIdx.x) / parts, part = blockIdx.x % parts;
-  if (!layout.has_row(place)) return;
+  if (!layout.has_row(place)) return of_blocks.keep(blockIdx.x, 0);
   const int64_t begin = place * cols + part * along;
   const int64_t length = smaller(along, cols - part * along);
   A largest = 0;
@@ -25,36 +44,43 @@ __global__ void quantize_rows(RaggedLayout layout, int64_t cols, int64_t along, 
     const A v = value(x[begin + i]), size = v < 0 ? -v : v;
     if (size > largest && size < infinity<A>()) largest = size;
   }
-  const int exponent = float8_exponent(block_max<kThreads>(largest), mantissa);
-  if (threadIdx.x == 0) scales.set(blockIdx.x, lockstep::power_of_two<A>(exponent));
-  const A factor = lockstep::power_of_two<A>(-exponent);
+  largest = block_max<kThreads>(largest);
+  of_blocks.keep(blockIdx.x, largest);
+  const A scale = of_blocks.scale(largest);
+  if (threadIdx.x == 0) scales.set(blockIdx.x, scale);
   for (int64_t i = threadIdx.x; i < length; i += kThreads) {
-    codes[begin + i] = float8_code<A>(value(x[begin + i]) * factor, mantissa);
+    codes[begin + i] = float8_code<A>(value(x[begin + i]) / scale, of_blocks.mantissa);
   }
 }
 
 /// A block of the grid makes a block of each of its columns, one a thread, which is padded.
 template <class T>
 __global__ void quantize_columns(RaggedLayout layout, int64_t cols, int64_t along, int64_t padded,
-                                 int mantissa, const T* x, std::uint8_t* codes, Ref scales) {
+                                 BlockScales<Acc<T>> of_blocks, const T* x, std::uint8_t* codes,
+                                 Ref scales) {
   using A = Acc<T>;
   int64_t block = blockIdx.x;
   const RaggedPart part = layout.part_of(block, along);
   const int64_t col = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
-  if (part.count == 0 || col >= cols) return;
-  const int64_t row0 = block * along, rows = smaller(along, part.count - row0);
+  const bool has_rows = part.count > 0 && col < cols;
+  const int64_t row0 = block * along;
+  const int64_t rows = has_rows ? smaller(along, part.count - row0) : 0;
   const int64_t from = (part.first + row0) * cols + col;
   A largest = 0;
   for (int64_t r = 0; r < rows; ++r) {
     const A v = value(x[from + r * cols]), size = v < 0 ? -v : v;
     if (size > largest && size < infinity<A>()) largest = size;
   }
-  const int exponent = float8_exponent(largest, mantissa);
-  scales.set(col * (padded / along) + blockIdx.x, lockstep::power_of_two<A>(exponent));
-  const A factor = lockstep::power_of_two<A>(-exponent);
+  if (of_blocks.largest != nullptr) {
+    of_blocks.keep(static_cast<int64_t>(blockIdx.y) * gridDim.x + blockIdx.x,
+                   block_max<kThreads>(largest));
+  }
+  if (!has_rows) return;
+  const A scale = of_blocks.scale(largest);
+  scales.set(col * (padded / along) + blockIdx.x, scale);
   std::uint8_t* const to = codes + col * padded + static_cast<int64_t>(blockIdx.x) * along;
   for (int64_t r = 0; r < along; ++r) {
-    to[r] = r < rows ? float8_code<A>(value(x[from + r * cols]) * factor, mantissa) : 0;
+    to[r] = r < rows ? float8_code<A>(value(x[from + r * cols]) / scale, of_blocks.mantissa) : 0;
   }
 }
 
@@ -144,22 +170,39 @@ Lines factor(const KernelCall& call, int i, int64_t step, int64_t across, int64_
           mantissa_of(call, static_cast<std::size_t>(i))};
 }
 
+/// The blocks of the grid that make codes.
+std::int64_t grid_of_quantize(const Kernel& kernel) {
+  const auto& d = kernel.dims;
+  return d[4] != 0 ? d[7] / d[5] * blocks_of(d[3], kThreads) : d[1] * blocks_of(d[3], d[5]);
+}
+/// Room for the largest magnitude that each of them finds.
+std::int64_t room_for_largest(const Kernel& kernel) {
+  const bool finds = kernel.out.size() > 2 && kernel.out[2].present();
+  return finds ? grid_of_quantize(kernel) * (kernel.dtype == DType::F64 ? 8 : 4) : 0;
+}
+
 void run_ragged_quantize(const KernelCall& call, Queue& queue) {
   const auto& d = call.kernel->dims;
   const int64_t cols = d[3], along = d[5];
   const RaggedLayout layout{input<const std::int32_t>(call, 1), d[0], d[0], d[6], d[1]};
+  const Ref most = output_ref(call, 2);
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const auto* const x = input<const T>(call, 0);
     auto* const codes = output<std::uint8_t>(call, 0);
+    auto* const largest = most ? reinterpret_cast<Acc<T>*>(call.scratch) : nullptr;
+    const BlockScales<Acc<T>> of_blocks{input_ref(call, 2), mantissa_of(call, 0), largest};
     if (d[4] != 0) {
       queue.launch({static_cast<unsigned>(d[7] / along), blocks_of(cols, kThreads)}, {kThreads}, 0,
-                   quantize_columns<T>, layout, cols, along, d[7], mantissa_of(call, 0), x, codes,
+                   quantize_columns<T>, layout, cols, along, d[7], of_blocks, x, codes,
                    output_ref(call, 1));
     } else {
       queue.launch({static_cast<unsigned>(d[1] * blocks_of(cols, along))}, {kThreads}, 0,
-                   quantize_rows<T>, layout, cols, along, mantissa_of(call, 0), x, codes,
-                   output_ref(call, 1));
+                   quantize_rows<T>, layout, cols, along, of_blocks, x, codes, output_ref(call, 1));
+    }
+    if (most) {
+      queue.launch({1}, {kThreads}, 0, largest_of_all<Acc<T>, kThreads>, largest,
+                   grid_of_quantize(*call.kernel), most);
     }
   });
 }
@@ -194,7 +237,7 @@ void run_ragged_scaled_gemm_weight(const KernelCall& call, Queue& queue) {
 }  // namespace
 
 void add_ragged_float8(Registry& rows) {
-  rows[KernelKind::RaggedQuantize] = {run_ragged_quantize};
+  rows[KernelKind::RaggedQuantize] = {run_ragged_quantize, room_for_largest};
   rows[KernelKind::RaggedScaledGemm] = {run_ragged_scaled_gemm};
   rows[KernelKind::RaggedScaledGemmWeight] = {run_ragged_scaled_gemm_weight};
 }

@@ -58,6 +58,7 @@ void add(Operands& k) {
 void dropout(Operands& k) {
   const Index rows = k.dim(0), cols = k.dim(1);
   const double share = k.scalar(0);
+  const Index first = k.has_in(4) ? static_cast<Index>(k.in(4)(0)) * cols : 0;
   Matrix y = k.in(0, rows);
   if (k.has_in(3)) y.rowwise() += k.in(3).row(0);
   for (Index r = 0; r < rows; ++r) {
@@ -65,7 +66,7 @@ void dropout(Operands& k) {
     if (key < 0) continue;
     const DropoutRow row(key, k.context().layer, static_cast<int>(k.scalar(1)));
     for (Index c = 0; c < cols; ++c) {
-      const bool dropped = row.bits(static_cast<std::uint32_t>(c)) < dropped_below(share);
+      const bool dropped = row.bits(static_cast<std::uint32_t>(first + c)) < dropped_below(share);
       y(r, c) = dropped ? 0 : y(r, c) / (1 - share);
     }
   }

@@ -89,11 +89,9 @@ void ragged_gemm_weight(Operands& k) {
 
 namespace {
 
-/// The scale of a block, and the codes of a line of it.
-double scale_of(const Row& block, int mantissa) {
-  const double largest =
-      block.unaryExpr([](double v) { return std::isfinite(v) ? std::abs(v) : 0; }).maxCoeff();
-  return std::ldexp(1.0, float8_exponent(largest, mantissa));
+/// The largest magnitude of the elements of a block that are finite.
+double largest_of(const Row& block) {
+  return block.unaryExpr([](double v) { return std::isfinite(v) ? std::abs(v) : 0; }).maxCoeff();
 }
 double value_of(double code, double scale, double mantissa) {
   return float8_value(static_cast<std::uint8_t>(code), static_cast<int>(mantissa)) * scale;
@@ -107,6 +105,7 @@ void ragged_quantize(Operands& k) {
   const int mantissa = static_cast<int>(k.scalar(0));
   View codes = k.out(0, transposed ? cols : places), scales = k.out(1, transposed ? cols : places);
   Index row = 0, padded = 0;
+  double most = 0;
   for (Index part = 0; part < parts; ++part) {
     const Index rows = static_cast<Index>(k.in(1)(part));
     row = begin_of_part(part, parts, k.dim(6), places, row);
@@ -115,7 +114,10 @@ void ragged_quantize(Operands& k) {
     for (Index r = 0; r < y.rows(); ++r) {
       for (Index first = 0; first < y.cols(); first += along) {
         const Index length = std::min(along, y.cols() - first);
-        const double scale = scale_of(y.row(r).segment(first, length), mantissa);
+        const double largest = largest_of(y.row(r).segment(first, length));
+        const double scale =
+            k.has_in(2) ? k.in(2)(0) : std::ldexp(1.0, float8_exponent(largest, mantissa));
+        most = std::max(most, largest);
         const Index line = transposed ? r : row + r, at = transposed ? padded + first : first;
         scales(line, at / along) = scale;
         if (transposed) codes.row(line).segment(at, along) = 0;
@@ -127,6 +129,7 @@ void ragged_quantize(Operands& k) {
     row += rows;
     padded += (rows + along - 1) / along * along;
   }
+  if (k.has_out(2)) k.out(2)(0) = most;
 }
 
 void ragged_scaled_gemm(Operands& k) {

@@ -68,8 +68,10 @@ std::vector<KernelRow> rows::elementwise() {
        .out = {{"y", "rows cols"}},
        .flops = "([resid] + [bias]) rows cols"},
       // y = resid + kept (x + bias) / (1 - share), where an element is kept or dropped by its row's
-      // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp). Of
-      // rows with a negative key nothing is dropped: y = resid + x + bias. y may alias x or resid.
+      // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp),
+      // which
+      // counts from part × cols on if the columns are that part of a row. Of rows with a negative
+      // key nothing is dropped: y = resid + x + bias. y may alias x or resid.
       {.kind = K::Dropout,
        .name = "dropout",
        .dims = words("rows cols"),
@@ -77,7 +79,8 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"x", "rows cols"},
               {"keys", "rows", Index},
               {"[resid]", "rows cols"},
-              {"[bias]", "cols"}},
+              {"[bias]", "cols"},
+              {"[part]", "1", Index}},
        .out = {{"y", "rows cols"}},
        .flops = "(2 + [resid] + [bias]) rows cols",
        .efficiency_as = "add",

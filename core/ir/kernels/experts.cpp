@@ -133,7 +133,8 @@ std::vector<KernelRow> rows::experts() {
       // each part from a new block on, and zeros behind them to the end of its last block: those of
       // part 0, of part 1, …, of all blocks of places without a gap. `padded` is room for the
       // blocks of all parts: places + parts (along - 1), rounded down to a block. Codes and scales
-      // behind the last part are not touched.
+      // behind the last part are not touched. A scale that is `known` is that of all blocks, and
+      // `largest` is the largest magnitude of the elements of these rows that are finite, or 0.
       //   x [places, cols]; y and scales [places, cols], [places, cols/along]; transposed
       //   [cols, padded], [cols, padded/along]
       {.kind = K::RaggedQuantize,
@@ -141,7 +142,8 @@ std::vector<KernelRow> rows::experts() {
        .dims = words("parts places rows cols transposed along blocks padded"),
        .scalars = words("mantissa"),
        .in = {{.name = "x", .extent = "places cols", .moved = "rows cols"},
-              {"counts", "parts", Index}},
+              {"counts", "parts", Index},
+              {"[known]", "1", Sums}},
        .out = {{.name = "y",
                 .extent = "cols (!transposed places + transposed padded)",
                 .type = Byte,
@@ -149,7 +151,8 @@ std::vector<KernelRow> rows::experts() {
                {.name = "scales",
                 .extent = "!transposed places cols/along + transposed cols padded/along",
                 .type = Sums,
-                .moved = "!transposed rows cols/along + transposed cols rows/along"}},
+                .moved = "!transposed rows cols/along + transposed cols rows/along"},
+               {"[largest]", "1", Sums}},
        .efficiency_as = "add",
        .fault = bad_ragged_quantize},
       // ragged_gemm of factors in 8 bits: c = a op(b[g])ᵀ, of a [places, k] in blocks of 1 ×

@@ -238,11 +238,19 @@ bool add(const Kernel& k, AxisOperands& o) {
   return results(k, o, {{x}});
 }
 
-/// Rows whose keys a rank has, with all columns, because these are counted from the first.
+/// Rows whose keys a rank has. Columns are counted from the first of all ranks, so that a rank with
+/// a part of them has to say which. What is dropped does not depend on the values: of terms of a
+/// sum it is the same.
 bool dropout(const Kernel& k, AxisOperands& o) {
-  const Along x = o.in[0];
-  if ((x != Along::Same && !is_rows(x)) || o.in[1] != x) return false;
-  return fits(o.in[2], x) && fits_columns(o.in[3], x) && results(k, o, {{x}});
+  const auto& [x, keys, resid, bias, part, rest1, rest2, rest3] = o.in;
+  const bool shares_rows = x == Along::Split || x == Along::Partial;
+  if ((x != Along::Same && !is_rows(x) && !shares_rows) ||
+      keys != (shares_rows ? Along::Same : x)) {
+    return false;
+  }
+  if (x == Along::Split ? part != Along::Split : !fits(part, Along::Same)) return false;
+  if (x == Along::Partial ? bias != Along::Nothing : !fits_columns(bias, x)) return false;
+  return fits(resid, x) && results(k, o, {{x}});
 }
 
 /// A multiple of a term is a term of the multiple.

@@ -48,14 +48,17 @@ bool ragged_activation_backward(const Kernel& k, AxisOperands& o) {
   return may_activate(dy) && o.in[1] == dy && o.in[2] == counts_of(dy) && results(k, o, {{dy}});
 }
 
-/// Codes lie as the rows do, and so do scales.
+/// Codes lie as the rows do, and so do scales. A scale that is known is the same everywhere, and
+/// the largest value of a rank's rows is a term of the maximum over all.
 bool ragged_quantize(const Kernel& k, AxisOperands& o) {
   const Along x = o.in[0];
-  return may_activate(x) && o.in[1] == counts_of(x) && results(k, o, {{x, x}});
+  return may_activate(x) && o.in[1] == counts_of(x) && fits(o.in[2], Along::Same) &&
+         results(k, o, {{x, x, maximum(x)}});
 }
+/// Weights may have one scale, which is then the same everywhere.
 bool ragged_scaled_gemm(const Kernel& k, AxisOperands& o) {
   const auto& [a, b, a_scales, b_scales, counts, rest1, rest2, rest3] = o.in;
-  return a_scales == a && b_scales == b && counts == counts_of(a) &&
+  return a_scales == a && (b_scales == b || b_scales == Along::Same) && counts == counts_of(a) &&
          expert_product(k, o, a, b, Along::Nothing);
 }
 bool ragged_scaled_gemm_weight(const Kernel& k, AxisOperands& o) {

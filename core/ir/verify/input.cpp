@@ -154,6 +154,7 @@ class InputCheck {
       case HostData::DocumentPositions:
         return batch(op, buffer, fault);
       case HostData::DropoutKeys:
+      case HostData::AllDropoutKeys:
         return keys(op, buffer, fault);
       case HostData::AttentionDropout:
         return attention_dropout(op, buffer, fault);
@@ -163,6 +164,8 @@ class InputCheck {
         return wants(TableKind::Starts);
       case HostData::Columns:
         return wants(TableKind::Columns);
+      case HostData::Part:
+        return wants(TableKind::Parts);
       case HostData::Shards:
         return wants(TableKind::Shards);
       case HostData::LossScale:
@@ -251,7 +254,8 @@ class InputCheck {
   void keys(const Op& op, const Buffer& buffer, const Fault& fault) {
     if (in().kind != SampleKind::Tokens) return fault("the program's samples are not tokens");
     const IndexTable* const order = program_.input.table(TableKind::Order);
-    const IndexTable* const rows = program_.input.table(TableKind::Rows);
+    const bool whole = op.host() == HostData::AllDropoutKeys;
+    const IndexTable* const rows = whole ? nullptr : program_.input.table(TableKind::Rows);
     const std::int64_t all =
         in().microbatch * (order != nullptr ? order->lists[0].size() : in().targets());
     std::int64_t last = 0, places = 1;  // where rows begin

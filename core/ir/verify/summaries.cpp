@@ -204,10 +204,11 @@ class Evaluation {
   static Codes codes_made(const Kernel& kernel, std::size_t i) {
     const auto mantissa = static_cast<std::int32_t>(kernel.scalars[0]);
     const auto& d = kernel.dims;
+    if (i > 1) return {};  // the largest magnitude
     if (kernel.kind == KernelKind::RaggedQuantize) {
       return {1, d[5], d[4] != 0 ? d[7] : d[3], mantissa};
     }
-    if (kernel.kind != KernelKind::Quantize || i > 1) return {};
+    if (kernel.kind != KernelKind::Quantize) return {};
     return {d[3], d[4], d[d[2] != 0 ? 0 : 1], mantissa};
   }
   /// How a product in 8 bits takes its factor `i`; empty if it is none.

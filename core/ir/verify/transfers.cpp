@@ -481,7 +481,8 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
       if (differs(TableKind::Positions, axis)) along = Along::Tokens;
     } else if (data == HostData::Starts) {
       if (differs(TableKind::Starts, axis)) along = Along::Tokens;
-    } else if (data == HostData::Columns && differs(TableKind::Columns, axis)) {
+    } else if ((data == HostData::Columns && differs(TableKind::Columns, axis)) ||
+               (data == HostData::Part && differs(TableKind::Parts, axis))) {
       along = Along::Split;
     }
     // For a replica that trains apart, its own samples are all that there are.

@@ -26,9 +26,9 @@ struct KnownStep {
 };
 
 /// The tables that the host makes of a microbatch's samples for layers.
-constexpr std::array kTables = {HostData::Documents, HostData::DocumentSpans,
+constexpr std::array kTables = {HostData::Documents,         HostData::DocumentSpans,
                                 HostData::DocumentPositions, HostData::DropoutKeys,
-                                HostData::AttentionDropout};
+                                HostData::AllDropoutKeys,    HostData::AttentionDropout};
 
 /// The steps of layers, which are the same on all roles.
 struct KnownSteps {
@@ -202,8 +202,8 @@ class RoleExpander {
       targets_.resize(microbatches_);
       targets_[mb] = host_input(action, "targets", HostData::Targets);
     }
-    const std::array tables = {&documents_, &documents_, &places_, &dropout_keys_,
-                               &attention_dropout_};
+    const std::array tables = {&documents_,    &documents_,        &places_,
+                               &dropout_keys_, &all_dropout_keys_, &attention_dropout_};
     for (std::size_t t = 0; t < kTables.size(); ++t) {
       tables[t]->resize(microbatches_);
       BufferId& table = (*tables[t])[mb];
@@ -417,6 +417,8 @@ class RoleExpander {
         return places_[mb];
       case Argument::DropoutKeys:
         return dropout_keys_[mb];
+      case Argument::AllDropoutKeys:
+        return all_dropout_keys_[mb];
       case Argument::AttentionDropout:
         return attention_dropout_[mb];
       case Argument::Positions:
@@ -425,6 +427,8 @@ class RoleExpander {
         return once(starts_, argument, HostData::Starts);
       case Argument::Columns:
         return once(columns_, argument, HostData::Columns);
+      case Argument::Part:
+        return once(part_, argument, HostData::Part);
       case Argument::LossScale:
         return out_.loss_scale;
       case Argument::X:
@@ -511,10 +515,11 @@ class RoleExpander {
   IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
   /// By microbatch: where documents begin (and end), and the places of the rank's own tokens in
   /// them.
-  IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, attention_dropout_;
-  BufferId positions_, starts_, columns_;  // the same for all microbatches
-  IndexVector<int, BufferId> statistics_;  // by layer; invalid if the layer has none here
-  IndexVector<Microbatch, int> loss_of_;   // by microbatch: its place in "losses"
+  IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, all_dropout_keys_,
+      attention_dropout_;
+  BufferId positions_, starts_, columns_, part_;  // the same for all microbatches
+  IndexVector<int, BufferId> statistics_;         // by layer; invalid if the layer has none here
+  IndexVector<Microbatch, int> loss_of_;          // by microbatch: its place in "losses"
   std::map<std::pair<BufferId, int>, BufferId> parts_;  // by buffer and number of the part
   std::map<std::size_t, OpId> gradient_received_;       // by cell, for pairs that run as one
   OpId begin_after_;                                    // an op for which the next call also waits

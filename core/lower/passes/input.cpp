@@ -227,6 +227,9 @@ void input(Draft& draft) {
     const auto last = static_cast<std::int32_t>(s.strategy.state_shards()) - 1;
     add(TableKind::Shards, [&](Coordinates) { return IndexList{{{0, last}}}; });
   }
+  if (s.model.lora.dropout > 0 && filled[HostData::Part]) {
+    add(TableKind::Parts, [&](Coordinates at) { return single(at.tp); });
+  }
   if (filled[HostData::Columns]) {
     add(TableKind::Columns, [&](Coordinates at) {
       return single(std::clamp<std::int64_t>(s.model.vocab - first_word(at), 0, part));

@@ -21,10 +21,6 @@ void validate_where(const Scenario& s, Faults& faults) {
         "experts multiply in 8 bits with scales of blocks, or of earlier steps: one scale for the "
         "rows that all experts have at hand would be that of other tokens in another layout; give "
         "fp8_recipe=blockwise, mxfp8 or delayed, or simulate it with [framework] fp8");
-  } else if (m.is_dropless() && s.training.fp8_recipe == Fp8Scaling::Delayed) {
-    refuse(
-        "fp8_recipe=delayed is not built for experts that drop no token: give a capacity_factor, "
-        "or fp8_recipe=blockwise or mxfp8");
   } else if (m.experts > 0 && m.is_gpt2_kind()) {
     refuse(
         "fp8 is not built for experts with biases, which Megatron-LM's grouped products have not "

@@ -76,12 +76,6 @@ void validate_dropout_of_adapters(const Scenario& s, Faults& faults) {
   faults.require(lora.dropout >= 0 && lora.dropout < 1, key,
                  "is the share of an adapter's inputs that is dropped: at least 0 and less than 1");
   if (lora.dropout <= 0) return;
-  if (s.strategy.tensor_parallel_degree > 1) {
-    faults.add(key,
-               "dropout of adapters' inputs is not built with tensor parallelism, whose ranks "
-               "divide these: tensor_parallel_degree=1, or leave dropout out",
-               ErrorKind::Unsupported);
-  }
   if (s.model.adapts_experts("linear_fc1") || s.model.adapts_experts("linear_fc2")) {
     faults.add(key,
                "adapters of experts have no dropout (nor have those of PEFT's target_parameters): "

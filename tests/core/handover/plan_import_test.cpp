@@ -117,6 +117,14 @@ TEST_CASE("products in 8 bits come back from the words of those that have their 
   CHECK(parsed(delayed.text).training.fp8_recipe == Fp8Scaling::Delayed);
   CHECK(parsed(delayed.text).training.fp8_amax_history_len == 1);  // Megatron's defaults
   CHECK(parsed(delayed.text).training.fp8_amax_compute_algo == Fp8AmaxAlgo::MostRecent);
+  const PlanImport experts =
+      imported(Trainer::Megatron,
+               small +
+                   "--num-experts 4 --swiglu --normalization RMSNorm --disable-bias-linear "
+                   "--position-embedding-type rope ",
+               {.nodes = 1});
+  CHECK(parsed(experts.text).model.is_dropless());
+  CHECK(parsed(experts.text).training.fp8_recipe == Fp8Scaling::Delayed);
   const std::string late = with(
       "fp8 = \"hybrid\"\nfp8_recipe = \"delayed\"\nfp8_amax_history_len = 16\nfp8_margin = 1\n");
   CHECK(lost_in(Trainer::Megatron, late, {.nodes = 8}) == Lines{});

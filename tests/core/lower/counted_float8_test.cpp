@@ -60,6 +60,26 @@ TEST_CASE("lines of codes over counted rows have room for the last block of ever
   }
 }
 
+TEST_CASE("with known scales rows of experts have one, and blocks of 32 of their columns",
+          "[core][lower][fp8]") {
+  Scenario s = dropless(2);
+  s.training.fp8_recipe = Fp8Scaling::Delayed;
+  s.training.fp8_block_size = 0;
+  const Program program = test::lowered(s);
+  int measured = 0;
+  for_kernels(program, KernelKind::RaggedQuantize, [&](const Kernel& k) {
+    const auto& [parts, places, rows, cols, transposed, along, blocks, padded] = k.dims;
+    CHECK(along == (transposed != 0 ? 32 : cols));
+    if (transposed != 0) CHECK(padded == (places + s.model.experts * 31) / 32 * 32);
+    CHECK(k.in[2].present());
+    const bool measures = k.out.size() > 2 && k.out[2].present();
+    CHECK(measures == (transposed != 0));  // once of each factor
+    measured += measures ? 1 : 0;
+  });
+  // x and dy of two linear layers.
+  CHECK(measured == 4);
+}
+
 TEST_CASE("padding for 8 bits sends no row more", "[core][lower][fp8]") {
   const auto sent = [](const Program& program) {
     std::vector<std::pair<std::int32_t, std::int32_t>> rows;

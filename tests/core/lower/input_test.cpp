@@ -208,6 +208,37 @@ TEST_CASE("the parts of a vocabulary follow each other and cover it", "[core][lo
   }
 }
 
+TEST_CASE("ranks that divide what an adapter reads know their part, and the keys of all rows",
+          "[core][lower]") {
+  for (const bool sequence : {false, true}) {
+    Scenario s = tiny_scenario(Architecture::Llama, {2, 1, 1, 1, 1}, 4);
+    s.strategy.tensor_parallel_degree = 2;
+    s.strategy.enable_sequence_parallel = sequence;
+    s.model.lora.rank = 2;
+    s.model.lora.dropout = 0.25;
+    const Program program = lowered(s);
+    const IndexTable* const parts = program.input.table(TableKind::Parts);
+    REQUIRE(parts != nullptr);
+    CHECK(parts->dims == std::vector<int>{program.mesh.index_of("tp")});
+    for (Rank rank = 0; rank < 4; ++rank) {
+      CHECK(filled(program, TableKind::Parts, rank, 1)[0] == rank % 2);
+    }
+    const HostData wanted = sequence ? HostData::AllDropoutKeys : HostData::DropoutKeys;
+    int copies = 0;
+    for (const Op& op : program.roles[0].ops) {
+      if (op.kind != OpKind::HostToDevice) continue;
+      if (op.host() != HostData::DropoutKeys && op.host() != HostData::AllDropoutKeys) continue;
+      CHECK(op.host() == wanted);
+      const std::int64_t rows = s.microbatch_size() * s.training.seq_len;
+      CHECK(program.roles[0].buffer(program.roles[0].args_of(op)[0]).bytes == Bytes{4 * rows});
+      ++copies;
+    }
+    CHECK(copies == s.num_microbatches());
+    s.model.lora.target_modules = {"linear_qkv", "linear_fc1"};  // whose inputs no rank divides
+    CHECK(lowered(s).input.table(TableKind::Parts) == nullptr);
+  }
+}
+
 TEST_CASE("tables say nothing about dimensions that they do not depend on", "[core][lower]") {
   Scenario s = tiny_scenario(Architecture::Gpt2, {2, 1, 1, 1, 1}, 2);
   s.strategy.tensor_parallel_degree = 2;

@@ -77,6 +77,32 @@ TEST_CASE("with adapters, only these have gradients, moments and masters", "[cor
   }
 }
 
+TEST_CASE("what adapters read after dropout is kept in the place of their inputs, if these are",
+          "[core][lower]") {
+  for (const bool sequence : {false, true}) {
+    INFO("sequence parallel: " << sequence);
+    Scenario s = test::tiny_scenario(Architecture::Llama, {}, 4);  // tensors of whole 256 bytes
+    s.model.lora.rank = kRank;
+    s.strategy.tensor_parallel_degree = 2;
+    s.strategy.enable_sequence_parallel = sequence;
+    const auto kept = [](const Scenario& scenario) {
+      std::int64_t bytes = 0;
+      const Program program = lowered(scenario);
+      for (const Buffer& buffer : program.roles[0].buffers) {
+        if (program.names[buffer.name] == "saved") bytes += buffer.bytes.v;
+      }
+      return bytes;
+    };
+    const std::int64_t without = kept(s);
+    s.model.lora.dropout = 0.25;
+    const ModelSpec& m = s.model;
+    const std::int64_t rows = s.microbatch_size() * s.training.seq_len;
+    // Attention needs its result for its own gradient, too. Rows that are gathered again are
+    // dropped again.
+    CHECK(kept(s) - without == m.layers * rows * m.heads * m.head_dim / 2 * 4);
+  }
+}
+
 TEST_CASE("replicas sum the gradients of adapters alone", "[core][lower]") {
   for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
     const Scenario s = adapted(architecture, {3});

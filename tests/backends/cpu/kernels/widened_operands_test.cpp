@@ -294,6 +294,26 @@ TEST_CASE("types may be mixed: bfloat16 in, a float32 sum out", "[backends][cpu]
   CHECK_FALSE(supports(kernel));
 }
 
+TEST_CASE("places behind counted rows stay as they are, however many rows were expected",
+          "[backends][cpu]") {
+  // 3 + 2 rows of two experts in 8 places, all of which were expected to be taken.
+  const Values counts = {3, 2}, before(8 * 4, 7.0);
+  KernelCase product{KernelKind::RaggedGemm, DType::BF16};
+  product.dims = {2, 1, 8, 8, 4, 2, 1, 1};
+  product.in = {{Values(16, 1.0)}, {Values(16, 0.5)}, {}, {counts}};
+  product.out = {{8 * 4, -1, before}};
+  KernelCase activation{KernelKind::RaggedActivationForward, DType::BF16};
+  activation.dims = {8, 8, 4, 0, 2, 1};
+  activation.in = {{Values(8 * 4, 1.0)}, {counts}};
+  activation.out = {{8 * 4, -1, before}};
+  for (const KernelCase& c : {product, activation}) {
+    for (const auto& results : run_everywhere(c)) {
+      CHECK(results[0][5 * 4 - 1] != 7);
+      CHECK(Values(results[0].begin() + 5 * 4, results[0].end()) == Values(3 * 4, 7.0));
+    }
+  }
+}
+
 TEST_CASE("bfloat16 keeps infinities and NaNs and rounds to nearest even", "[backends][cpu]") {
   const auto bits = [](std::uint32_t wide) { return bfloat16(std::bit_cast<float>(wide)).bits; };
   CHECK(bits(0x3f800000) == 0x3f80);

@@ -92,6 +92,24 @@ TEST_CASE("terms of a sum pass through what is linear alone", "[core][ir]") {
   }
 }
 
+TEST_CASE("what is dropped of parts of rows depends on which they are, of terms on no values",
+          "[core][ir]") {
+  const Kernel dropout = kernel_of(KernelKind::Dropout, false);
+  const auto dropped = [&](Along x, Along keys, Along part, Along bias = Along::Nothing) {
+    AxisOperands o;
+    o.in = {x, keys, x, bias, part};
+    return place(dropout, o) ? o.out[0] : Along::Nothing;
+  };
+  CHECK(dropped(Along::Split, Along::Same, Along::Split) == Along::Split);
+  CHECK(dropped(Along::Split, Along::Same, Along::Nothing) == Along::Nothing);
+  CHECK(dropped(Along::Split, Along::Same, Along::Same) == Along::Nothing);
+  CHECK(dropped(Along::Split, Along::Tokens, Along::Split) == Along::Nothing);
+  CHECK(dropped(Along::Partial, Along::Same, Along::Nothing) == Along::Partial);
+  CHECK(dropped(Along::Partial, Along::Same, Along::Nothing, Along::Same) == Along::Nothing);
+  CHECK(dropped(Along::Samples, Along::Samples, Along::Same) == Along::Samples);
+  CHECK(dropped(Along::Same, Along::Same, Along::Split) == Along::Nothing);
+}
+
 TEST_CASE("a product of parts of what is contracted is a term of a sum", "[core][ir]") {
   const Kernel product = kernel_of(KernelKind::Gemm, false);
   CHECK(made(product, Along::Split) == Along::Partial);
@@ -271,6 +289,16 @@ TEST_CASE("codes of counted rows lie as the rows do, and are multiplied with sca
   CHECK(codes(Along::AllPlaces, Along::Same) == std::pair(Along::AllPlaces, Along::AllPlaces));
   CHECK_FALSE(codes(Along::TokenExperts, Along::Own));
   CHECK_FALSE(codes(Along::PartialPlaces, Along::Same));  // terms of a sum round otherwise
+  // A scale that is known is that of all ranks, and each finds the largest of its own rows.
+  AxisOperands known;
+  known.in = {Along::TokenExperts, Along::OwnExperts, Along::Same};
+  Kernel measuring = quantize;
+  measuring.in.push_back({4});
+  measuring.out.push_back({5});
+  REQUIRE(place(measuring, known));
+  CHECK(known.out[2] == Along::Largest);
+  known.in[2] = Along::TokenExperts;
+  CHECK_FALSE(place(measuring, known));
 
   Kernel product;
   product.kind = KernelKind::RaggedScaledGemmWeight;

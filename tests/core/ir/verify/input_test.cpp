@@ -59,10 +59,11 @@ TEST_CASE(
 
 TEST_CASE("a table that a copy brings must be there, and say what its kind can mean",
           "[core][ir]") {
-  for (const std::string kind : {"positions", "starts", "columns"}) {
+  for (const std::string kind : {"positions", "starts", "columns", "part"}) {
     const std::string copy = "  %0 host_to_device " + kind + " stream=copy args=%b0\n";
-    CHECK_THAT(faults(kSamples, copy), ContainsSubstring("there is no table " + kind));
-    CHECK(faults(kSamples + "table " + kind + " 0-3\n", copy) == "");
+    const std::string table = kind == "part" ? "parts" : kind;
+    CHECK_THAT(faults(kSamples, copy), ContainsSubstring("there is no table " + table));
+    CHECK(faults(kSamples + "table " + table + " 0-3\n", copy) == "");
   }
   CHECK_THAT(faults(kSamples + "table order dims=cp 0-3 | 5-8\n"),
              ContainsSubstring("table order: a rank takes equally many tokens of a sample's 8"));
