@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <functional>
 
 #include "backends/backends.hpp"
@@ -49,6 +50,7 @@ class Parser {
     models_.add_to(app_, command_);
     add_list();
     add_for_shells();
+    refuse_empty_values();
   }
 
   int parse_and_run(std::vector<std::string> arguments) {
@@ -79,6 +81,22 @@ class Parser {
   }
 
  private:
+  /// An empty value is a variable of the shell that is not set, which must not count as an option
+  /// that is not given: a training would be written nowhere, or begin again. A prompt may be empty.
+  void refuse_empty_values() {
+    const CLI::Validator given(
+        [](const std::string& value) {
+          return std::string(value.empty() ? "its value is empty" : "");
+        },
+        "");
+    for (CLI::App* const sub : app_.get_subcommands({})) {
+      for (CLI::Option* const option : sub->get_options()) {
+        const bool flag = option->get_items_expected_max() == 0;
+        if (!flag && option->get_name() != "--prompt") option->check(given);
+      }
+    }
+  }
+
   std::string unknown_command(const std::vector<std::string>& arguments) const {
     if (arguments.empty() || arguments.front().starts_with("-")) return "";
     std::vector<std::string> names;
@@ -257,7 +275,7 @@ class Parser {
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
     sub->add_option("--seconds", search_.seconds, "try no further layouts after so long")
-        ->check(CLI::PositiveNumber)
+        ->check(CLI::Range(1e-3, 1e9))
         ->capture_default_str();
     sub->add_option("--threads", search_.threads, "threads that simulate; 0: one for each core")
         ->check(CLI::Range(0, 4096))
@@ -476,7 +494,18 @@ class Parser {
 
 int run_cli(const std::vector<std::string>& arguments, const Console& console) {
   try {
-    return Parser(console).parse_and_run(arguments);
+    const int code = Parser(console).parse_and_run(arguments);
+    console.out.flush();
+    if (console.out || code != 0) return code;
+    return report_error(console, {ErrorKind::Device,
+                                  "the output could not be written whole: is the disk full?",
+                                  std::nullopt});
+  } catch (const std::filesystem::filesystem_error& e) {  // of a path that was given
+    const bool fails = e.code() == std::errc::io_error ||
+                       e.code() == std::errc::no_space_on_device ||
+                       e.code() == std::errc::read_only_file_system;
+    return report_error(console, {fails ? ErrorKind::Device : ErrorKind::InvalidSpec,
+                                  e.path1().string() + ": " + e.code().message(), std::nullopt});
   } catch (const std::exception& e) {
     console.err << "internal error: " << e.what() << "\n";
     return kOurBug;

@@ -74,6 +74,9 @@ class DataCommand {
     for (const std::string& given : arguments_.texts) {
       if (!fs::exists(given)) return invalid("text '" + given + "' does not exist");
       if (!fs::is_directory(given)) {
+        if (!fs::is_regular_file(given)) {
+          return invalid("text '" + given + "' is neither a file nor a folder");
+        }
         if (holds_nul(given)) return invalid("'" + given + "' is not text: it holds a NUL byte");
         texts_.emplace_back(given);
         continue;

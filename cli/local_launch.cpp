@@ -24,7 +24,10 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{20};
-constexpr std::chrono::seconds kGrace{30};  // after the first failure, for the others to end
+// After the first failure the others have so long to find it and say so, until they are told to stop,
+// as those must be who still wait for it to join them; and so long until they are killed.
+constexpr std::chrono::seconds kFind{3};
+constexpr std::chrono::seconds kGrace{30};
 
 std::string random_text() {
   std::random_device device;
@@ -123,11 +126,13 @@ class LocalLaunch {
     return {};
   }
 
-  /// Waits until all have ended. Returns the exit code of the first process, or of the first that
-  /// failed; that of a device that failed for one that a signal has ended.
+  /// Waits until all have ended. Returns the exit code of the first process that failed, else that of
+  /// those that were stopped; that of a device that failed for one that a signal has ended.
   int watch() {
     std::vector<int> codes(static_cast<std::size_t>(arguments_.processes), 0);
     steady_clock::time_point failed = steady_clock::time_point::max();
+    bool stopping = false;
+    killed_ = false;
     while (!children_.empty()) {
       int status = 0;
       const pid_t ended = ::waitpid(-1, &status, WNOHANG);
@@ -143,21 +148,30 @@ class LocalLaunch {
       if (console_.cancel != nullptr && console_.cancel->load() && !std::exchange(told_, true)) {
         tell(SIGTERM);
       }
-      if (failed < steady_clock::now() - kGrace) tell(SIGKILL);
+      if (failed < steady_clock::now() - kFind && !std::exchange(stopping, true) && !told_) {
+        tell(SIGTERM);
+      }
+      if (failed < steady_clock::now() - kGrace && !std::exchange(killed_, true)) tell(SIGKILL);
       std::this_thread::sleep_for(kLook);
     }
     // A signal is the cause of what the others say.
     if (std::any_of(codes.begin(), codes.end(), [](int code) { return code < 0; })) {
       return exit_code(ErrorKind::Device);
     }
-    const auto first = std::find_if(codes.begin(), codes.end(), [](int code) { return code != 0; });
-    return first == codes.end() ? 0 : *first;
+    const auto first = std::find_if(codes.begin(), codes.end(),
+                                    [](int code) { return code != 0 && code != kStopped; });
+    if (first != codes.end()) return *first;
+    return *std::max_element(codes.begin(), codes.end());
   }
 
   int code_of(int status, int rank) const {
     if (WIFEXITED(status)) return WEXITSTATUS(status);
-    console_.err << "error: process " << rank << " was ended by signal " << WTERMSIG(status)
-                 << "\n";
+    console_.err << "error: process " << rank;
+    if (killed_) {
+      console_.err << " did not end by itself within " << kGrace.count() << " s, and was killed\n";
+    } else {
+      console_.err << " was ended by signal " << WTERMSIG(status) << "\n";
+    }
     return -1;
   }
 
@@ -173,7 +187,8 @@ class LocalLaunch {
   const Console& console_;
   std::string secret_;
   std::vector<Child> children_;
-  bool told_ = false;  // they have been told to stop
+  bool told_ = false;    // they have been told to stop
+  bool killed_ = false;  // and killed
 };
 
 }  // namespace

@@ -264,8 +264,9 @@ int run_together(const RunArguments& arguments, const Console& console, Process&
 int run_command(const RunArguments& arguments, const Console& console) {
   // If the launcher says where process 0 listens, TCP is used, even if MPI's variables are set,
   // too.
-  const Result<std::optional<TcpLaunch>> tcp = find_tcp_launch();
+  Result<std::optional<TcpLaunch>> tcp = find_tcp_launch();
   if (!tcp) return report_error(console, tcp.error());
+  if (*tcp) (*tcp)->cancel = console.cancel;
   if (const auto timeout = watch_timeout(); !timeout) return report_error(console, timeout.error());
   const std::optional<Launch> mpi = *tcp ? std::nullopt : find_launch();
   if (arguments.processes > 0 && !*tcp && !mpi) return launch_locally(arguments, console);
@@ -274,7 +275,10 @@ int run_command(const RunArguments& arguments, const Console& console) {
     return report(console, run_file(arguments, console, process));
   }
   const Result<std::unique_ptr<Process>> process = *tcp ? join_tcp(**tcp) : join_mpi(*mpi);
-  if (!process) return report_error(console, process.error());
+  if (!process) {
+    const int code = report_error(console, process.error());
+    return console.cancel != nullptr && *console.cancel ? kStopped : code;
+  }
   if (!arguments.quiet && (*process)->index() == 0) {
     console.err << "note: " << (*process)->size() << " processes, started by "
                 << (mpi ? mpi->launcher + " (" + mpi->variable + ")" : "torchrun (WORLD_SIZE)")

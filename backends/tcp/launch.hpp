@@ -2,6 +2,7 @@
 // it has started.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,7 @@ struct TcpLaunch {
   std::string bind;      // address at which to listen; empty: the loopback one if `address` is such
                          // a one, else all of this machine's
   int listener = -1;     // descriptor of a socket that listens already, for process 0
+  const std::atomic<bool>* cancel = nullptr;  // once it is true, nobody is waited for any more
 };
 
 /// Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Returns nullopt if the process is alone:

@@ -18,6 +18,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kForHello{5};  // a connection silent for so long is not one of ours
+constexpr std::chrono::milliseconds kCancelLook{500};  // between two looks whether to go on
 constexpr std::uint32_t kLongestRefusal = 4096;
 
 Nonce random_nonce() {
@@ -117,9 +118,37 @@ class Meeting {
             std::nullopt};
   }
 
+  Result<void> not_cancelled() const {
+    if (launch_.cancel == nullptr || !*launch_.cancel) return {};
+    return device("stopped while process " + std::to_string(launch_.rank) +
+                  " waited for the others");
+  }
+
+  /// Waits until another process does something, or the time is up.
+  Result<void> wait_at(const Socket& socket) const {
+    Result<void> waits = not_cancelled();
+    while (waits && !socket.readable(std::min(deadline_, steady_clock::now() + kCancelLook)) &&
+           steady_clock::now() < deadline_) {
+      waits = not_cancelled();
+    }
+    return waits;
+  }
+
+  /// Connects to process 0, which may not listen yet.
+  Result<Socket> reach_leader() const {
+    for (;;) {
+      auto socket = connect_to(launch_.address, launch_.port,
+                               std::min(deadline_, steady_clock::now() + kCancelLook));
+      const bool again = !socket && socket.error().kind == ErrorKind::Device;
+      if (!again || steady_clock::now() >= deadline_) return socket;
+      if (auto waits = not_cancelled(); !waits) return waits.error();
+    }
+  }
+
   /// Accepts a connection from every process above this one, in whatever order they come.
   Result<void> accept_all() {
     for (int missing = launch_.world_size - 1 - launch_.rank; missing > 0;) {
+      if (auto waits = wait_at(listener_); !waits) return waits;
       auto socket = accept_from(listener_, deadline_);
       if (!socket) return socket.error();
       if (!socket->open()) return too_few();
@@ -197,10 +226,11 @@ class Meeting {
   }
 
   Result<void> join_leader() {
-    auto socket = connect_to(launch_.address, launch_.port, deadline_);
+    auto socket = reach_leader();
     if (!socket) return apart(0, socket.error());
     if (auto welcome = say_hello(*socket); !welcome) return apart(0, welcome.error());
     const auto bytes = std::as_writable_bytes(std::span(places_));
+    if (auto waits = wait_at(*socket); !waits) return waits;
     // This process waits a little longer than the leader, which then can still say who is missing.
     if (auto got = socket->receive(bytes, deadline_ + kForHello); !got) {
       return apart(0, got.error());

@@ -15,7 +15,7 @@ namespace lockstep::tcp {
 /// A connection to every process, by index; the one to itself is not open. Errors: InvalidSpec if
 /// this process is refused (because of another size, or an index that is there twice) or
 /// MASTER_ADDR stands for no address; Device if it cannot listen, or if not all processes have come
-/// in time, of which process 0 says which.
+/// in time, of which process 0 says which, or the launch is cancelled.
 Result<std::vector<Socket>> meet(const TcpLaunch& launch);
 
 }  // namespace lockstep::tcp

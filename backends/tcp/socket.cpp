@@ -165,6 +165,8 @@ Result<void> Socket::send(std::span<const std::byte> bytes, Deadline deadline) {
   return {};
 }
 
+bool Socket::readable(Deadline deadline) const { return wait_for(fd_, POLLIN, deadline); }
+
 Result<void> Socket::receive(std::span<std::byte> bytes, Deadline deadline) {
   while (!bytes.empty()) {
     const ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);

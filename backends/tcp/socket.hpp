@@ -48,6 +48,9 @@ class Socket {
   /// Send or receive all of `bytes`. Error Device if the deadline passes or the connection ends.
   Result<void> send(std::span<const std::byte> bytes, Deadline deadline);
   Result<void> receive(std::span<std::byte> bytes, Deadline deadline);
+  /// Whether there is something to receive or to accept, or the connection has ended, before the
+  /// deadline.
+  bool readable(Deadline deadline) const;
 
  private:
   int release();

@@ -41,11 +41,13 @@ struct DropoutRow {
   /// 32 random bits for a column: two rounds of a 32-bit hash (Wellons 2018, hash-prospector), of
   /// which vectors of 32-bit integers compute many at once.
   LOCKSTEP_ANYWHERE constexpr std::uint32_t bits(std::uint32_t column) const {
-    std::uint32_t x = begin + column * 0x9e3779b9u;
-    x = (x ^ (x >> 16)) * 0x7feb352du ^ mask;
-    x = (x ^ (x >> 15)) * 0x846ca68bu;
+    std::uint32_t x = begin + column * kColumn;
+    x = (x ^ (x >> 16)) * kFirstRound ^ mask;
+    x = (x ^ (x >> 15)) * kSecondRound;
     return x ^ (x >> 16);
   }
+  static constexpr std::uint32_t kColumn = 0x9e3779b9u;
+  static constexpr std::uint32_t kFirstRound = 0x7feb352du, kSecondRound = 0x846ca68bu;
 
  private:
   static constexpr int kProbabilities = 8;

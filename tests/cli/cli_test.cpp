@@ -25,6 +25,37 @@ TEST_CASE("help and version are answers, not errors", "[cli]") {
   }
 }
 
+TEST_CASE("an empty value is refused, and does not count as an option that is not given", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kSynthetic);
+  for (const std::string option : {"--out", "--resume", "--picture", "--cluster", "--accept"}) {
+    for (const auto& words : {std::vector<std::string>{option, ""}, {option + "="}}) {
+      std::vector<std::string> arguments{"run", folder / "s.toml"};
+      arguments.insert(arguments.end(), words.begin(), words.end());
+      const CommandOutcome o = lockstep(arguments);
+      INFO(option << ": " << o.err);
+      CHECK(o.exit_code == 2);
+      CHECK_THAT(o.err, ContainsSubstring(option));
+      CHECK(o.out.empty());
+    }
+  }
+  CHECK_THAT(lockstep({"run", ""}).err, ContainsSubstring("scenario: its value is empty"));
+  CHECK_THAT(lockstep({"sample", folder.path.string(), "--prompt", ""}).err,
+             !ContainsSubstring("empty"));
+}
+
+TEST_CASE("an output that cannot be written is an error", "[cli]") {
+  struct Full : std::streambuf {};  // takes no character
+  Full full;
+  for (const auto& arguments : {std::vector<std::string>{"list", "keys"}, {"--help"}, {"man"}}) {
+    std::ostream out(&full);
+    std::ostringstream err;
+    const Console console{out, err};
+    CHECK(run_cli(arguments, console) == 4);
+    CHECK_THAT(err.str(), ContainsSubstring("the output could not be written whole"));
+  }
+}
+
 TEST_CASE("no argument of a command has the name of one of its options", "[cli]") {
   // CLI11 2.4, which Ubuntu 24.04 has, takes the two for one; 2.1 of Debian 12 does not.
   const auto words_of = [](const std::string& text, const std::string& heading) {

@@ -1,4 +1,6 @@
 // The commands that bring models and texts in, use them and take them out.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -307,6 +309,9 @@ TEST_CASE("import and export refuse what they cannot read, and leave nothing beh
   write_bytes(folder / "hf/config.json", R"({"model_type": "bloom"})");
   check_has(refusal({"import", "hf", folder / "hf", "--out", folder / "x"}),
             "model_type 'bloom' is not supported");
+  fs::remove(folder / "hf/config.json");
+  fs::create_symlink("config.json", folder / "hf/config.json");  // of a file that is itself
+  check_has(refusal({"import", "hf", folder / "hf", "--out", folder / "x"}), "hf/config.json: ");
   CHECK(!fs::exists(folder / "x"));
 }
 
@@ -444,6 +449,8 @@ TEST_CASE("data refuses texts, tokenizers and shards that it cannot use", "[cli]
   check_has(data("gone", "tokenizer.json", "x.bin"), "gone' does not exist");
   check_has(data("zero", "tokenizer.json", "x.bin"), "zero' is not text: it holds a NUL byte");
   check_has(data("text", "text", "x.bin"), "text");
+  CHECK(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  check_has(data("pipe", "tokenizer.json", "x.bin"), "pipe' is neither a file nor a folder");
   check_has(data("text", "tokenizer.json", "x.txt"), "must end in .bin");
   CHECK(!fs::exists(folder / "x.bin"));
   CHECK(!fs::exists(folder / "x.bin.new"));

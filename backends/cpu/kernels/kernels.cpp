@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "backends/cpu/kernels/bf16_kernels.hpp"
+#include "backends/cpu/kernels/huge_pages.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/widened_operands.hpp"
 #include "core/base/bfloat16.hpp"
@@ -72,10 +73,12 @@ void* scratch(Scratch slot, std::size_t bytes) {
   thread_local Block blocks[static_cast<int>(Scratch::Operands) + kScratchOperands];
   Block& block = blocks[static_cast<int>(slot)];
   if (bytes > block.bytes || !block.memory) {
-    const std::size_t rounded = (bytes / 4096 + 1) * 4096;
+    const std::size_t page = bytes > kHugePage / 4 ? kHugePage : 4096;
+    const std::size_t rounded = (bytes / page + 1) * page;
     block.memory.reset();  // freed first, because the old contents are not needed
-    block.memory.reset(std::aligned_alloc(4096, rounded));
+    block.memory.reset(std::aligned_alloc(page, rounded));
     if (!block.memory) throw std::bad_alloc();
+    advise_huge_pages(block.memory.get(), rounded);
     block.bytes = rounded;
   }
   return block.memory.get();

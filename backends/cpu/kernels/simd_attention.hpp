@@ -204,15 +204,55 @@ struct Visible {
   }
 };
 
+/// What lanes of queries draw for one key after another: whether DropoutRow::bits() of the key is
+/// below a limit, in fewer operations.
+template <class T>
+struct LaneDraws {
+  WordVec<T> begin;         // of the rows, and the present key's column
+  WordVec<T> mask;          // of the rows, with what the second round's shift makes of it
+  WordVec<T> below, above;  // the limits, and their upper halves
+  Vec<T> kept;              // what probabilities are multiplied by that are not dropped
+
+  /// Which lanes drop the present key; goes on to the next one. The last step of bits() changes the
+  /// lower half of a word by the upper one, and the lower half counts only if the upper one equals
+  /// the limit's: the limit's does as well, and is known before.
+  IntVec<T> next() {
+    WordVec<T> x = (begin ^ (begin >> 16)) * DropoutRow::kFirstRound;
+    begin += DropoutRow::kColumn;
+    x = (x ^ (x >> 15) ^ mask) * DropoutRow::kSecondRound;
+    return __builtin_convertvector((x ^ above) < below, IntVec<T>);
+  }
+};
+
+/// The dropout of a panel of queries in a head.
+template <class T>
+struct PanelDropout {
+  static constexpr int64_t kLanes = AttentionTile<T>::kLanes;
+  std::uint32_t begin[kLanes], mask[kLanes], below[kLanes];
+  T kept[kLanes];
+
+  /// The draws of the lanes of vector v for the keys from `first` of the sequence on.
+  LaneDraws<T> draws(int v, int64_t first) const {
+    const int64_t at = v * kWidth<T>;
+    const auto words = [at](const std::uint32_t* from) {
+      WordVec<T> lanes;
+      __builtin_memcpy(&lanes, from + at, sizeof lanes);
+      return lanes;
+    };
+    const WordVec<T> masks = words(mask), limits = words(below);
+    return {words(begin) + static_cast<std::uint32_t>(first) * DropoutRow::kColumn,
+            masks ^ (masks >> 15), limits, limits >> 16, load(kept + at)};
+  }
+};
+
 /// The dropout of a call's probabilities. Whether there is any is known at compile time, so that
 /// attention without dropout does not ask.
 template <class T, bool kDrops>
 struct AttentionDropout {
-  static constexpr int64_t kLanes = AttentionTile<T>::kLanes;
   const std::int32_t* heads;  // numbers of the heads
   const std::int32_t* keys;   // of the queries
   int layer;
-  uint32_t below;
+  std::uint32_t below;
   T kept;
   AttentionDropout(const KernelArgs& args, const std::int32_t* operand)
       : heads(operand),
@@ -220,33 +260,18 @@ struct AttentionDropout {
         layer(args.layer),
         below(dropped_below(args.scalars[0])),
         kept(static_cast<T>(1 / (1 - args.scalars[0]))) {}
-  /// Elements of scratch memory that the factors for a tile of keys need.
-  static constexpr int64_t size(int64_t tile) { return kDrops ? tile * kLanes : 0; }
-  /// What the probabilities of head h are multiplied by, as they lie in a tile: of the `lanes`
-  /// queries from `row` on, counted over all sequences, for `count` keys from `first` of the
-  /// sequence on. Fills `to` and returns it; null if there is no dropout.
-  const T* factors(int64_t h, int64_t row, int64_t lanes, int64_t first, int64_t count,
-                   T* to) const {
-    if (!kDrops) return nullptr;
-    uint32_t begins[kLanes], masks[kLanes], limits[kLanes];
-    T else_by[kLanes];
-    for (int64_t i = 0; i < kLanes; ++i) {
+  /// Fills `panel` with that of the `lanes` queries from `row` on, counted over all sequences, in
+  /// head h. Nothing is dropped of lanes beyond.
+  void begin_panel(int64_t h, int64_t row, int64_t lanes, PanelDropout<T>& panel) const {
+    if (!kDrops) return;
+    for (int64_t i = 0; i < PanelDropout<T>::kLanes; ++i) {
       const std::int32_t key = i < lanes ? keys[row + i] : kNothingDropped;
       const DropoutRow lane = DropoutRow::of_query(key, layer, heads[h]);
-      begins[i] = lane.begin;
-      masks[i] = lane.mask;
-      limits[i] = key >= 0 ? below : 0;
-      else_by[i] = key >= 0 ? kept : T(1);
+      panel.begin[i] = lane.begin;
+      panel.mask[i] = lane.mask;
+      panel.below[i] = key >= 0 ? below : 0;
+      panel.kept[i] = key >= 0 ? kept : T(1);
     }
-    DropoutRow bits(0, 0, 0);  // of one lane
-    for (int64_t j = 0; j < count; ++j, to += kLanes) {
-      for (int64_t i = 0; i < kLanes; ++i) {
-        bits.begin = begins[i];
-        bits.mask = masks[i];
-        to[i] = bits.bits(static_cast<uint32_t>(first + j)) < limits[i] ? T(0) : else_by[i];
-      }
-    }
-    return to - count * kLanes;
   }
 };
 

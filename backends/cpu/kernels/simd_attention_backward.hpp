@@ -150,28 +150,31 @@ class VectorGradients : public BackwardTile<T, AttentionTile<T>::kKeys / 2> {
 };
 
 /// Turns a panel of raw scores into probabilities p = 2^(power * score - norm), and gradients of
-/// probabilities into those of raw scores: scale * p * (d - delta). With dropout, `factors` [keys,
-/// kLanes] are what the probabilities are multiplied by.
+/// probabilities into those of raw scores: scale * p * (d - delta). The keys begin at `first_key`
+/// of the sequence. p is at most about 1 where a query sees the key, and chosen away elsewhere.
 template <class T, int64_t kQueries, bool kMasked, bool kDrops>
 inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T power, T scale, const T* norm,
-                             const T* delta, const T* factors, const Visible<T>& visible) {
+                             const T* delta, const Visible<T>& visible,
+                             const PanelDropout<T>& dropout, int64_t first_key) {
   constexpr int W = kWidth<T>, kVectors = Tile<T>::kVectors;
   Vec<T> norms[kVectors], deltas[kVectors];
   for (int v = 0; v < kVectors; ++v) {
     norms[v] = load(norm + v * W);
     deltas[v] = load(delta + v * W);
   }
+  LaneDraws<T> draws[kVectors];
+  for (int v = 0; kDrops && v < kVectors; ++v) draws[v] = dropout.draws(v, first_key);
   for (int64_t j = 0; j < keys; ++j) {
     LOCKSTEP_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const int64_t at = j * kQueries + v * W;
-      Vec<T> e = exponential2(load(probs + at) * power - norms[v]);
+      Vec<T> e = exponential2<false>(load(probs + at) * power - norms[v]);
       if (kMasked) e = visible.choose(j, v, e, Vec<T>{});
       Vec<T> d = load(d_scores + at), kept = e;
       if (kDrops) {
-        const Vec<T> factor = load(factors + j * AttentionTile<T>::kLanes + v * W);
-        d *= factor;
-        kept *= factor;
+        const IntVec<T> dropped = draws[v].next();
+        d = dropped ? Vec<T>{} : d * draws[v].kept;
+        kept = dropped ? Vec<T>{} : e * draws[v].kept;
       }
       store(probs + at, kept);
       store(d_scores + at, e * scale * (d - deltas[v]));
@@ -201,21 +204,20 @@ void attention_backward(const KernelArgs& args) {
   parallel(*args.team, shape.batch * shape.kv_heads, 1, [&](int64_t begin, int64_t end) {
     Products products(shape);
     const int64_t panel_size = products.rows() * kLanes, of_head = shape.group * seq;
-    const int64_t drawn_size = dropout.size(Products::kTile);
     const int64_t wide_size = kInPlace ? 0 : of_head * D;
-    const int64_t size = 2 * Products::kScores + Products::kPanels * panel_size + drawn_size +
-                         of_head + wide_size + products.size();
+    const int64_t size = 2 * Products::kScores + Products::kPanels * panel_size + of_head +
+                         wide_size + products.size();
     Parts<T> parts(
         static_cast<T*>(scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T))));
     T* const probs = parts.next(Products::kScores);
     T* const d_scores = parts.next(Products::kScores);
     T* const d_query = parts.next(Products::kPanels * panel_size);
     products.place(parts.next(products.size()));
-    T* const drawn = parts.next(drawn_size);
     T* const wide = parts.next(wide_size);  // gradients of queries, [group, seq, D]
     T* const delta = parts.next(of_head);   // by query: the sum of do * o
     T ones[kLanes];
     for (T& one : ones) one = T(1);
+    Prefetch d_keys, d_values;  // where the gradients of the present keys will be stored
 
     // Adds what the queries of a block give to the gradients of a block of keys, and the reverse.
     // `more` queries come after them; `of` are the sums of this head.
@@ -230,6 +232,12 @@ void attention_backward(const KernelArgs& args) {
       Prefetch next_queries(Lines<Element>{q + queries * shape.row, shape.row, 1}, more, D);
       Prefetch next_d_out(Lines<Element>{d_out + queries * out_row, out_row, 1}, more, D);
       bool begun[Products::kPanels] = {};  // there are gradients of its queries
+      PanelDropout<T> panel_dropout[Products::kPanels];
+      for (int64_t p = 0; p < panels; ++p) {
+        const int64_t first = p * kLanes;
+        dropout.begin_panel(h, b * seq + s0 + first, least(kLanes, queries - first),
+                            panel_dropout[p]);
+      }
       for (int64_t k0 = 0; k0 < keys; k0 += Products::kTile) {
         const int64_t count = least(Products::kTile, keys - k0);
         const int64_t rows = least(count, query + queries - first_key - k0);  // that a query sees
@@ -241,8 +249,6 @@ void attention_backward(const KernelArgs& args) {
           T* const p_scores = d_scores + first;
           products.score(k0, p, sees.rows, p_probs, next_queries);
           products.d_probs(k0, p, sees.rows, p_scores, next_d_out);
-          const T* const factors =
-              dropout.factors(h, b * seq + s0 + first, lanes, first_key + k0, sees.rows, drawn);
           T norm[kLanes], row_delta[kLanes];
           for (int64_t i = 0; i < kLanes; ++i) {
             // A lane without a query has probabilities of zero.
@@ -252,14 +258,16 @@ void attention_backward(const KernelArgs& args) {
           const auto softmax = sees.all ? softmax_backward<T, kQueries, false, kDrops>
                                         : softmax_backward<T, kQueries, true, kDrops>;
           softmax(p_probs, p_scores, sees.rows, shape.scale_of_power, shape.scale, norm, row_delta,
-                  factors, sees);
+                  sees, panel_dropout[p], first_key + k0);
           products.take(p, sees.rows, rows, p_probs, p_scores);
           if (sees.rows == 0) continue;
           products.add_to_query(k0, p, count, sees.rows, p_scores, d_query + p * panel_size,
                                 begun[p], d_queries);
           begun[p] = true;
         }
-        products.add_to_keys(k0, rows, probs, d_scores, next_d_out);
+        Prefetch& d_key_or_value = d_keys.done() ? d_values : d_keys;
+        products.add_to_keys(k0, rows, probs, d_scores,
+                             next_d_out.done() ? d_key_or_value : next_d_out);
       }
       for (int64_t p = 0; p < panels; ++p) {
         T* const sums = d_query + p * panel_size;
@@ -295,6 +303,7 @@ void attention_backward(const KernelArgs& args) {
           // The first block of keys begins the gradients of all queries, those of later documents
           // too, unless they have met others before.
           const bool begun = (kInPlace && args.accumulate) || key_piece > 0 || k0 > 0;
+          bool asked = false;  // for the memory of the keys' gradients
           for (int64_t g = 0; g < shape.group; ++g) {
             for (int64_t query_piece = 0; query_piece < shape.query_pieces; ++query_piece) {
               const int64_t start = shape.query_start(query_piece);
@@ -308,6 +317,16 @@ void attention_backward(const KernelArgs& args) {
                 const int64_t last = queries - 1;
                 if (begun && shape.seen(b, s0 + last, start + q0 + last, first_key) < 1) continue;
                 const int64_t more = least(kQueries, shape.piece - q0 - queries);
+                // Not earlier, for they would not stay in L2.
+                constexpr int64_t kBlocksAhead = 4;
+                if (g + 1 == shape.group && query_piece + 1 == shape.query_pieces && !asked &&
+                    shape.piece - q0 <= kBlocksAhead * kQueries) {
+                  Element* const d_key = d_kv_base + key_at;
+                  d_keys = Prefetch(Lines<Element>{d_key, shape.kv_row, 1}, keys, D);
+                  d_values =
+                      Prefetch(Lines<Element>{d_key + shape.values(), shape.kv_row, 1}, keys, D);
+                  asked = true;
+                }
                 block(b, g, kv * shape.group + g, s0, queries, start + q0, more, first_key, keys,
                       begun);
               }

@@ -18,9 +18,11 @@ struct RunningSoftmax {
 
   /// Turns a tile of raw scores [keys, kLanes] into 2^(scale * score - m), and 0 where a lane does
   /// not see the key, and updates m and l. Fills `correction` with 2^(old m - new m), and returns
-  /// whether m has changed.
-  template <bool kMasked>
-  bool add(T* scores, int64_t keys, T scale, const Visible<T>& visible, T* correction) {
+  /// whether m has changed. Dropout is applied to what is stored, not to the sums: the tile begins
+  /// at `first_key` of the sequence.
+  template <bool kMasked, bool kDrops>
+  bool add(T* scores, int64_t keys, T scale, const Visible<T>& visible,
+           const PanelDropout<T>& dropout, int64_t first_key, T* correction) {
     constexpr int W = kWidth<T>, kVectors = Tile<T>::kVectors;
     const Vec<T> lowest = splat<T>(-__builtin_huge_val());
     Vec<T> top[kVectors], base[kVectors], sums[kVectors] = {};
@@ -42,6 +44,8 @@ struct RunningSoftmax {
       store(correction + v * W, exponential2<false>(old - base[v]));
       store(m + v * W, now);
     }
+    LaneDraws<T> draws[kVectors];
+    for (int v = 0; kDrops && v < kVectors; ++v) draws[v] = dropout.draws(v, first_key);
     for (int64_t j = 0; j < keys; ++j) {
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) {
@@ -49,6 +53,7 @@ struct RunningSoftmax {
         Vec<T> e = exponential2<false>(load(at) * scale - base[v]);
         if (kMasked) e = visible.choose(j, v, e, Vec<T>{});
         sums[v] += e;
+        if (kDrops) e = draws[v].next() ? Vec<T>{} : e * draws[v].kept;
         store(at, e);
       }
     }
@@ -147,15 +152,16 @@ void attention_forward(const KernelArgs& args) {
   parallel(*args.team, shape.batch * shape.heads * units, 1, [&](int64_t begin, int64_t end) {
     Products products(shape);
     const int64_t rows = products.rows(), tiles_of_block = products.tiles();
-    const int64_t drawn_size = dropout.size(kKeys), sums_size = A::kPanels * rows * kLanes;
-    const int64_t size = kKeys * kLanes + drawn_size + sums_size + products.size();
+    const int64_t sums_size = A::kPanels * rows * kLanes;
+    const int64_t size = kKeys * kLanes + sums_size + products.size();
     T* const scores =
         static_cast<T*>(scratch(Scratch::Tiles, static_cast<std::size_t>(size) * sizeof(T)));
-    T* const drawn = scores + kKeys * kLanes;
-    T* const sums = drawn + drawn_size;  // running outputs, not yet divided by l
+    T* const sums = scores + kKeys * kLanes;  // running outputs, not yet divided by l
     products.place(sums + sums_size);
     bool packed[Products::kMostTiles];  // tiles of the present block of keys
     RunningSoftmax<T> softmax[A::kPanels];
+    PanelDropout<T> panel_dropout;
+    Prefetch later_keys, later_values;  // of the next head
     T correction[kLanes];
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t b = unit / units / shape.heads, h = unit / units % shape.heads;
@@ -166,6 +172,15 @@ void attention_forward(const KernelArgs& args) {
       const int64_t s0 = query_piece * shape.piece + in_piece;       // among own tokens
       const int64_t q0 = shape.query_start(query_piece) + in_piece;  // in the sequence
       const int64_t panels = (queries + kLanes - 1) / kLanes;
+      // The first panels, whose products are short, have no time to ask for keys themselves.
+      const int64_t next_b = (unit + 1) / units / shape.heads;
+      const int64_t next_kv = (unit + 1) / units % shape.heads / shape.group;
+      if (unit + 1 < end && (next_b != b || next_kv != kv)) {
+        const Element* const key = kv_base + shape.key(next_b, next_kv, 0, 0);
+        const int64_t count = least(shape.piece, 3 * kKeys);
+        later_keys = Prefetch(Lines<Element>{key, shape.kv_row, 1}, count, D);
+        later_values = Prefetch(Lines<Element>{key + shape.values(), shape.kv_row, 1}, count, D);
+      }
       bool begun[A::kPanels];  // the panel has a running output
       // Whether one block has all keys, so that each panel is done before the next begins.
       const int64_t most_keys = tiles_of_block * kKeys;
@@ -206,6 +221,7 @@ void attention_forward(const KernelArgs& args) {
         const int64_t start = shape.key_start(key_piece);
         const int64_t seen = shape.visible(key_piece, q0 + first + lanes);
         T* const sum = sum_of(p);
+        dropout.begin_panel(h, b * shape.seq + s0 + first, lanes, panel_dropout);
         bool query_packed = false;
         // Rows that are about to be needed: those of the result, the next panel's queries, and keys
         // and values that no query before it sees.
@@ -217,7 +233,14 @@ void attention_forward(const KernelArgs& args) {
         Prefetch keys_ahead(Lines<Element>{key, shape.kv_row, 1}, least(more, visible - seen), D);
         Prefetch values_ahead(Lines<Element>{key + shape.values(), shape.kv_row, 1},
                               least(more, visible - seen), D);
-        Prefetch* const ahead[] = {&queries_ahead, &keys_ahead, &values_ahead};
+        Prefetch* const in_order[] = {&queries_ahead, &outputs,    &keys_ahead,
+                                      &values_ahead,  &later_keys, &later_values};
+        const auto ahead = [&]() -> Prefetch& {
+          for (Prefetch* const rows : in_order) {
+            if (!rows->done()) return *rows;
+          }
+          return outputs;
+        };
         for (int64_t t = 0; t < tiles_of_block && k0 < visible; ++t, k0 += kKeys) {
           const int64_t keys = least(kKeys, visible - k0);
           const Visible<T> sees(shape, b, s0 + first, lanes, q0 + first, start + k0, keys);
@@ -227,17 +250,13 @@ void attention_forward(const KernelArgs& args) {
           packed[t] = true;
           if (!query_packed) products.pack_query(qkv + shape.query(b, h, s0 + first), lanes);
           query_packed = true;
-          products.score(t, sees.rows, scores, *ahead[t % 3]);
-          const auto add = sees.all ? &RunningSoftmax<T>::template add<false>
-                                    : &RunningSoftmax<T>::template add<true>;
-          const bool changed =
-              (softmax[p].*add)(scores, sees.rows, shape.scale_of_power, sees, correction);
-          if (const T* const factors = dropout.factors(h, b * shape.seq + s0 + first, lanes,
-                                                       start + k0, sees.rows, drawn)) {
-            for (int64_t i = 0; i < sees.rows * kLanes; ++i) scores[i] *= factors[i];
-          }
+          products.score(t, sees.rows, scores, ahead());
+          const auto add = sees.all ? &RunningSoftmax<T>::template add<false, kDrops>
+                                    : &RunningSoftmax<T>::template add<true, kDrops>;
+          const bool changed = (softmax[p].*add)(scores, sees.rows, shape.scale_of_power, sees,
+                                                 panel_dropout, start + k0, correction);
           if (begun[p] && changed) scale_lanes(sum, D, correction);
-          products.add_values(t, keys, sees.rows, scores, sum, begun[p], outputs);
+          products.add_values(t, keys, sees.rows, scores, sum, begun[p], ahead());
           begun[p] = true;
         }
       };

@@ -124,6 +124,7 @@ inline void pack(Lines<T> source, int64_t lines, int64_t depth, T* out) {
 /// multiplications' own loads need.
 class Prefetch {
  public:
+  Prefetch() = default;  // of nothing
   template <class T>
   Prefetch(Lines<T> source, int64_t lines, int64_t depth) {
     const bool by_depth = source.line_stride == 1;
@@ -132,8 +133,9 @@ class Prefetch {
     rows_ = lines > 0 ? (by_depth ? depth : lines) : 0;
     bytes_ = (by_depth ? lines : depth) * sizeof(T);
   }
+  bool done() const { return rows_ == 0; }
   void step() {
-    if (rows_ == 0) return;
+    if (done()) return;
     __builtin_prefetch(row_ + at_, 0, 2);
     at_ += 64;
     if (at_ >= bytes_) {
@@ -144,8 +146,8 @@ class Prefetch {
   }
 
  private:
-  const char* row_;
-  int64_t stride_, rows_, bytes_, at_ = 0;
+  const char* row_ = nullptr;
+  int64_t stride_ = 0, rows_ = 0, bytes_ = 0, at_ = 0;
 };
 
 }  // namespace

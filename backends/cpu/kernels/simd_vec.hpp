@@ -39,6 +39,7 @@ struct VecOf<float> {
   typedef float Unaligned
       __attribute__((vector_size(LOCKSTEP_VECTOR_BYTES), aligned(4), may_alias));
   typedef std::int32_t I __attribute__((vector_size(LOCKSTEP_VECTOR_BYTES)));
+  typedef std::uint32_t Words __attribute__((vector_size(LOCKSTEP_VECTOR_BYTES)));
   using Int = std::int32_t;
 };
 template <>
@@ -47,12 +48,16 @@ struct VecOf<double> {
   typedef double Unaligned
       __attribute__((vector_size(LOCKSTEP_VECTOR_BYTES), aligned(8), may_alias));
   typedef std::int64_t I __attribute__((vector_size(LOCKSTEP_VECTOR_BYTES)));
+  typedef std::uint32_t Words __attribute__((vector_size(LOCKSTEP_VECTOR_BYTES / 2)));
   using Int = std::int64_t;
 };
 template <class T>
 using Vec = typename VecOf<T>::V;
 template <class T>
 using IntVec = typename VecOf<T>::I;
+/// Words of 32 bits, one for each lane of a Vec<T>.
+template <class T>
+using WordVec = typename VecOf<T>::Words;
 template <class T>
 inline constexpr int kWidth = LOCKSTEP_VECTOR_BYTES / static_cast<int>(sizeof(T));
 

@@ -237,6 +237,28 @@ TEST_CASE("processes that do not belong together are turned away", "[backends][t
   CHECK_THAT(errors_of({alone})[0], ContainsSubstring("no.such.host.invalid"));
 }
 
+TEST_CASE("who waits for others stops when it is told to", "[backends][tcp]") {
+  const int port = free_port();
+  std::atomic<bool> cancel = false;
+  TcpLaunch leader = launch_of(0, 3, port), joined = launch_of(1, 3, port);
+  TcpLaunch lost = launch_of(1, 2, free_port());  // nobody leads it
+  for (TcpLaunch* const launch : {&leader, &joined, &lost}) {
+    launch->seconds = 60;
+    launch->cancel = &cancel;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread signal([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    cancel = true;
+  });
+  const auto errors = errors_of({leader, joined, lost});
+  signal.join();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK_THAT(errors[0], ContainsSubstring("stopped while process 0 waited for the others"));
+  CHECK_FALSE(errors[1].empty());  // the leader has gone, or it is stopped itself
+  CHECK_THAT(errors[2], ContainsSubstring("stopped while process 1 waited for the others"));
+}
+
 TEST_CASE("a stranger at the port does not keep processes from meeting", "[backends][tcp]") {
   const int port = free_port();
   std::thread stranger([port] {

@@ -327,11 +327,11 @@ TEST_CASE("attention of a rank's tokens to gathered keys equals that of whole se
   }
 }
 
-/// The dropout of a third of the probabilities in layer 3: of all queries but every fifth, in heads
+/// The dropout of a share of the probabilities in layer 3: of all queries but every fifth, in heads
 /// that are counted backwards from 40.
 struct Dropout {
-  static constexpr double kShare = 1.0 / 3;
   std::size_t heads;
+  double share = 1.0 / 3;
   std::int32_t key(std::size_t b, std::size_t i) const {
     return i % 5 == 4 ? kNothingDropped
                       : dropout_key(9, static_cast<std::int64_t>(b), static_cast<std::int64_t>(i));
@@ -339,9 +339,12 @@ struct Dropout {
   Factor factor() const {
     return [*this](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
       if (key(b, i) < 0) return 1.0;
-      const auto row = DropoutRow::of_query(key(b, i), 3, 40 - static_cast<int>(h));
-      return row.bits(static_cast<std::uint32_t>(j)) < dropped_below(kShare) ? 0 : 1 / (1 - kShare);
+      return bits(b, h, i, j) < dropped_below(share) ? 0 : 1 / (1 - share);
     };
+  }
+  std::uint32_t bits(std::size_t b, std::size_t h, std::size_t i, std::size_t j) const {
+    const auto row = DropoutRow::of_query(key(b, i), 3, 40 - static_cast<int>(h));
+    return row.bits(static_cast<std::uint32_t>(j));
   }
   /// The operand, given the positions of the queries.
   Values operand(std::size_t batch, const std::vector<std::size_t>& positions) const {
@@ -355,7 +358,7 @@ struct Dropout {
   void add(KernelCase& c, const Values& operand) const {
     c.in.resize(c.kind == KernelKind::AttentionForward ? 4 : 7);
     c.in.push_back({operand});
-    c.scalars = {kShare};
+    c.scalars = {share};
     c.context.layer = 3;
   }
 };
@@ -380,6 +383,30 @@ TEST_CASE("attention drops the probabilities that keys and heads say, and so do 
     KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
     dropout.add(backward, operand);
     check_case(backward, {expected[2]}, 4e-6, 2e-14);
+  }
+}
+
+TEST_CASE("a probability whose bits are the limit is kept, and dropped if the limit is one more",
+          "[backends][cpu]") {
+  const Shape s{1, 40, 2, 1, 4};
+  const Values qkv = random_values(s.qkv(), 13), d_out = random_values(s.out(), 14);
+  for (const auto& [i, j] : std::vector<std::pair<std::size_t, std::size_t>>{
+           {0, 0}, {3, 1}, {8, 8}, {16, 2}, {17, 17}, {31, 30}, {32, 5}, {38, 0}}) {
+    Dropout dropout{s.heads};
+    const std::uint32_t bits = dropout.bits(0, 1, i, j);
+    for (const double limit : {bits + 0.0, bits + 1.0}) {
+      dropout.share = limit / 4294967296.0;
+      INFO("query " << i << ", key " << j << ", limit " << dropped_below(dropout.share));
+      REQUIRE(dropped_below(dropout.share) == limit);
+      const auto expected = reference(s, qkv, d_out, dropout.factor());
+      const Values operand = dropout.operand(s.batch, up_to(s.seq));
+      KernelCase forward = forward_case(s, qkv);
+      dropout.add(forward, operand);
+      check_case(forward, {expected[0], expected[1]}, 2e-6, 1e-14);
+      KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
+      dropout.add(backward, operand);
+      check_case(backward, {expected[2]}, 4e-6, 2e-14);
+    }
   }
 }
 
