@@ -82,7 +82,8 @@ class Parser {
 
  private:
   /// An empty value is a variable of the shell that is not set, which must not count as an option
-  /// that is not given: a training would be written nowhere, or begin again. A prompt may be empty.
+  /// that is not given: a training would be written nowhere, or begin again. A prompt may be empty,
+  /// and so is the word that a shell asks to complete.
   void refuse_empty_values() {
     const CLI::Validator given(
         [](const std::string& value) {
@@ -90,6 +91,7 @@ class Parser {
         },
         "");
     for (CLI::App* const sub : app_.get_subcommands({})) {
+      if (sub->get_name() == "complete") continue;
       for (CLI::Option* const option : sub->get_options()) {
         const bool flag = option->get_items_expected_max() == 0;
         if (!flag && option->get_name() != "--prompt") option->check(given);
