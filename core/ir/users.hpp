@@ -1,4 +1,4 @@
-// Users: who uses a range of bytes, and who used it before.
+// Users: who uses a range of bytes last on each stream.
 #pragma once
 
 #include <algorithm>
@@ -35,36 +35,6 @@ class Users {
   static std::uint32_t bit(Stream stream) { return 1u << static_cast<unsigned>(stream); }
   std::uint32_t streams_ = 0;                             // as bits
   IndexArray<Stream, std::int32_t, kNumStreams> newest_;  // of other streams it says nothing
-};
-
-/// The users of many ranges, kept in one list.
-class PastUsers {
- public:
-  using Place = std::int32_t;  // of those of one range; -1: it has had no users
-  Place keep(const Users& users) {
-    if (users.none()) return -1;
-    const Place place = all_.next();
-    users.visit([this](Stream s, std::int32_t number) { all_.push_back({s, false, number}); });
-    all_.back().last = true;
-    return place;
-  }
-  /// Calls visit(stream, number) for each of those that are kept there.
-  template <class Visit>
-  void visit(Place place, Visit&& visit) const {
-    if (place < 0) return;
-    for (;; ++place) {
-      visit(all_[place].stream, all_[place].number);
-      if (all_[place].last) return;
-    }
-  }
-
- private:
-  struct User {
-    Stream stream;
-    bool last;  // of its range
-    std::int32_t number;
-  };
-  IndexVector<Place, User> all_;
 };
 
 }  // namespace lockstep

@@ -24,12 +24,15 @@ class Tenancies {
 
   void check() {
     find_uses();
+    std::vector<BufferId> all;
     for (const BufferId id : role_.buffers.ids()) {
-      if (role_.buffer(id).persistent()) begin(id);
+      if (role_.buffer(id).persistent()) all.push_back(id);
     }
-    for (const BufferId id : temporaries_by(&Buffer::first, role_)) {
+    const std::vector<BufferId> temporaries = temporaries_by(&Buffer::first, role_);
+    all.insert(all.end(), temporaries.begin(), temporaries.end());
+    for (const BufferId id : all) {
       if (faults_.full()) return;
-      check_lifetime(id);
+      if (!role_.buffer(id).persistent()) check_lifetime(id);
       begin(id);
     }
   }

@@ -64,20 +64,14 @@ class Ranges {
   void touch_all(const Op& op, std::vector<Touch>& touches) const;
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
-  BufferId root(BufferId buffer) const {
-    const std::int32_t view = view_of_[buffer];
-    return view < 0 ? buffer : views_[view].root;
-  }
+  BufferId root(BufferId buffer) const { return roots_[buffer]; }
   /// Where it begins in its root, in bytes.
-  std::int64_t offset(BufferId buffer) const {
-    const std::int32_t view = view_of_[buffer];
-    return view < 0 ? 0 : views_[view].offset;
-  }
+  std::int64_t offset(BufferId buffer) const { return is_view(buffer) ? view(buffer).offset : 0; }
   bool is_piece(BufferId buffer) const { return role_.buffer(buffer).piece_of.valid(); }
 
  private:
   struct View {
-    BufferId root;
+    BufferId buffer;
     std::int64_t offset = 0;
     std::int64_t bytes_of_pieces = 0;  // that the role's ranks touch together, if it is a piece
   };
@@ -85,9 +79,11 @@ class Ranges {
   Touch touched(BufferId buffer, std::int64_t bytes, Access access) const;
   const Program& program_;
   const Role& role_;
-  // Of most buffers, which are no views, there is nothing to say.
-  IndexVector<BufferId, std::int32_t> view_of_;  // into views_; -1: it is its own root
-  IndexVector<std::int32_t, View> views_;
+  bool is_view(BufferId buffer) const { return roots_[buffer] != buffer; }
+  const View& view(BufferId buffer) const;
+
+  IndexVector<BufferId, BufferId> roots_;
+  std::vector<View> views_;  // by buffer, ascending; most buffers are none
   /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };

@@ -29,21 +29,22 @@ std::string buffer_name(const Program& program, const Role& role, BufferId id) {
 }
 
 Ranges::Ranges(const Program& program, const Role& role)
-    : program_(program), role_(role), view_of_(role.buffers.size(), -1) {
+    : program_(program), role_(role), roots_(role.buffers.size()) {
   for (const BufferId id : role.buffers.ids()) {
-    const Buffer& buffer = role.buffer(id);
-    if (!buffer.parent.valid()) continue;
-    View view{id, 0, buffer.piece_of.valid() ? span_of(program, buffer).v : 0};
-    while (view_of_[view.root] < 0 && role.buffer(view.root).parent.valid()) {
-      view.offset += role.buffer(view.root).offset;
-      view.root = role.buffer(view.root).parent;
+    BufferId root = id;
+    std::int64_t offset = 0;
+    while (root >= id && role.buffer(root).parent.valid()) {
+      offset += role.buffer(root).offset;
+      root = role.buffer(root).parent;
     }
-    if (view_of_[view.root] >= 0) {  // is known
-      view.offset += offset(view.root);
-      view.root = root(view.root);
+    if (root < id) {  // a parent that comes before its view, whose place is known
+      offset += this->offset(root);
+      root = roots_[root];
     }
-    view_of_[id] = views_.next();
-    views_.push_back(view);
+    roots_[id] = root;
+    if (root == id) continue;
+    const bool piece = role.buffer(id).piece_of.valid();
+    views_.push_back({id, offset, piece ? span_of(program, role.buffer(id)).v : 0});
   }
   positions_.resize(program.groups.size());
   for (const Op& op : role.ops) {
@@ -57,10 +58,15 @@ Ranges::Ranges(const Program& program, const Role& role)
 }
 
 Touch Ranges::touched(BufferId buffer, std::int64_t bytes, Access access) const {
-  if (view_of_[buffer] < 0) return {buffer, 0, bytes, access};
-  const View& view = views_[view_of_[buffer]];
+  if (!is_view(buffer)) return {buffer, 0, bytes, access};
+  const View& view = this->view(buffer);
   if (view.bytes_of_pieces > 0) bytes = view.bytes_of_pieces;
-  return {view.root, view.offset, view.offset + bytes, access};
+  return {root(buffer), view.offset, view.offset + bytes, access};
+}
+
+const Ranges::View& Ranges::view(BufferId buffer) const {
+  return *std::lower_bound(views_.begin(), views_.end(), buffer,
+                           [](const View& view, BufferId id) { return view.buffer < id; });
 }
 
 Touch Ranges::touch(const Op& op, std::size_t index) const {
@@ -91,7 +97,7 @@ void Ranges::touch_all(const Op& op, std::vector<Touch>& touches) const {
     touch.begin = 0;
     touch.end = formals[k].bytes.v;
     touch.access = formals[k].access;
-    if (view_of_[args[k]] >= 0) touch = touched(args[k], touch.end, touch.access);
+    if (is_view(args[k])) touch = touched(args[k], touch.end, touch.access);
   }
 }
 

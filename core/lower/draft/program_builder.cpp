@@ -110,7 +110,7 @@ IndexVector<OpId, OpId> insert_ops(Role& role, std::vector<Insertion> insertions
   }
   std::vector<Op> old;
   old.swap(role.ops);
-  role.ops.reserve(old.size() + insertions.size());
+  role.ops.reserve(with_room(old.size() + insertions.size()));
   std::size_t next = 0;
   for (std::size_t i = 0; i <= old.size(); ++i) {
     for (; next < insertions.size() && insertions[next].before == i; ++next) {

@@ -1,6 +1,7 @@
 // ProgramBuilder: a program under construction. Equal names, groups and functions are kept once.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,10 @@ class ProgramBuilder {
   std::map<std::string, FunctionId, std::less<>> functions_;
   std::optional<Error> fault_;
 };
+
+/// How many elements to make room for where passes add some to `count`. Lists that outgrow their
+/// room are copied, and then again to give back what they did not need.
+constexpr std::size_t with_room(std::size_t count) { return count + count / 16; }
 
 BufferId add_buffer(Role& role, Buffer buffer);
 BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes);

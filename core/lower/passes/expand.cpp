@@ -66,12 +66,11 @@ class RoleExpander {
     if (!model_.units.empty()) declare_losses();
   }
 
-  /// Makes room for a role that is about as long as `other`, and for what passes add to it.
+  /// Makes room for a role that is about as long as `other`.
   void reserve_as(const Role& other) {
-    const auto with_more = [](std::size_t count) { return count + count / 16; };
-    out_.role.ops.reserve(with_more(other.ops.size()));
-    out_.role.args.reserve(with_more(other.args.size()));
-    out_.role.buffers.reserve(with_more(other.buffers.size()));
+    out_.role.ops.reserve(with_room(other.ops.size()));
+    out_.role.args.reserve(with_room(other.args.size()));
+    out_.role.buffers.reserve(with_room(other.buffers.size()));
   }
 
   DraftRole run() {

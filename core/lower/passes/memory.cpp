@@ -19,7 +19,6 @@
 #include "core/base/free_list.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/ir/lifetimes.hpp"
-#include "core/ir/users.hpp"
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/draft/each_role.hpp"
 #include "core/lower/draft/exchange.hpp"
@@ -65,8 +64,12 @@ class ArenaPlanner {
       // The first op of each stream waits; later ops of the stream come after it.
       for (; use != uses_.all().end() && use->first == id; ++use) {
         if (role_.buffer(use->root).persistent()) continue;
-        past_.visit(begin_stay(use->root),
-                    [&](Stream of, std::int32_t user) { dependencies.add({user}, of); });
+        const Stay& stay = begin_stay(use->root);
+        for (std::int32_t t = stay.former; t < stay.end_of_former; ++t) {
+          uses_.visit({former_[t]}, [&](const StreamUses::Use& before) {
+            dependencies.add(before.last, before.stream);
+          });
+        }
       }
       for (; expired != expiries.end() && role_.buffer(*expired).last == id; ++expired) {
         arenas_[role_.buffer(*expired).tier].give_back(stays_[*expired].lot, expired->v);
@@ -84,7 +87,7 @@ class ArenaPlanner {
   struct Stay {
     bool begun = false;
     FreeList::Lot lot = FreeList::kNothing;
-    PastUsers::Place before = -1;  // the last ops that used its bytes before it
+    std::int32_t former = 0, end_of_former = 0;  // who had its bytes before it, in former_
   };
 
   void find_uses() {
@@ -149,17 +152,14 @@ class ArenaPlanner {
     return lot;
   }
 
-  /// Places a buffer, if this is its first use. Returns the last users of its bytes before it.
-  PastUsers::Place begin_stay(BufferId root) {
+  /// Places a buffer, if this is its first use.
+  const Stay& begin_stay(BufferId root) {
     Stay& stay = stays_[root];
-    if (std::exchange(stay.begun, true)) return stay.before;
-    former_.clear();
+    if (std::exchange(stay.begun, true)) return stay;
+    stay.former = former_.next();
     stay.lot = place(role_.buffers[root], &former_);
-    Users users;
-    for (const FreeList::Tenant tenant : former_) {
-      uses_.visit({tenant}, [&](const StreamUses::Use& use) { users.add(use.stream, use.last.v); });
-    }
-    return stay.before = past_.keep(users);
+    stay.end_of_former = former_.next();
+    return stay;
   }
 
   /// The bytes that a buffer takes. Beside a drive, those in host memory are whole blocks, too, so
@@ -176,9 +176,8 @@ class ArenaPlanner {
   bool uses_drive_ = false;
   StreamUses uses_;
   IndexArray<Tier, FreeList, kNumTiers> arenas_;
-  IndexVector<BufferId, Stay> stays_;  // by root
-  PastUsers past_;
-  std::vector<FreeList::Tenant> former_;  // of the buffer at hand, as root buffers
+  IndexVector<BufferId, Stay> stays_;                   // by root
+  IndexVector<std::int32_t, FreeList::Tenant> former_;  // of all stays, as root buffers
 };
 
 }  // namespace

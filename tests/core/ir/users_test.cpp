@@ -36,21 +36,3 @@ TEST_CASE("users are the newest of each stream, in whichever order they come", "
     REQUIRE(listed(users).empty());
   }
 }
-
-TEST_CASE("users of a range that is over come back as they were, and no others", "[core][ir]") {
-  PastUsers past;
-  Users none, first, second;
-  first.add(Stream::Compute, 7);
-  first.add(Stream::Layer, 3);
-  second.add(Stream::Compute, 9);
-  REQUIRE(past.keep(none) == -1);
-  const PastUsers::Place a = past.keep(first), b = past.keep(second);
-  const auto kept = [&](PastUsers::Place place) {
-    Users found;
-    past.visit(place, [&](Stream stream, std::int32_t number) { found.add(stream, number); });
-    return listed(found);
-  };
-  REQUIRE(kept(-1).empty());
-  REQUIRE(kept(b) == listed(second));
-  REQUIRE(kept(a) == listed(first));
-}

@@ -310,6 +310,45 @@ TEST_CASE("verify refuses collectives without a total order", "[core][ir]") {
   CHECK(std::count(found.begin(), found.end(), '\n') == 1);  // and no deadlock of streams
 }
 
+TEST_CASE("verify lets a stream run ahead of what its list waits for", "[core][ir]") {
+  // Rank 0 computes with what rank 1 sends, and lists that before its own message, of which rank 1
+  // makes what it sends. Only where the message waits for the call do both wait for ever.
+  const auto program = [](std::string_view after) {
+    return sample::parse(R"(lockstep_program 2
+mesh pp=2
+function copy own
+  formal x read 4
+  formal y write 4
+  gemm float32 m=1 n=1 k=1 ta=0 tb=0 a=x b=x -> c=y
+role 0 ranks=0 arena=12
+  %b0 boundary float32 4 @0
+  %b1 boundary float32 4 @4
+  %b2 boundary float32 4 @8
+  %0 recv pp=1 mb=0 stream=recv_backward args=%b0
+  %1 call copy mb=0 stream=compute after=%0 args=%b0,%b1
+  %2 send pp=1 mb=0 stream=send_forward)" +
+                         std::string(after) + R"( args=%b2
+role 1 ranks=1 arena=8
+  %b0 boundary float32 4 @0
+  %b1 boundary float32 4 @4
+  %0 recv pp=0 mb=0 stream=recv_forward args=%b0
+  %1 call copy mb=0 stream=compute after=%0 args=%b0,%b1
+  %2 send pp=0 mb=0 stream=send_backward after=%1 args=%b1
+)");
+  };
+  CHECK(faults(program("")) == "");
+  const std::string found = faults(program(" after=%1"));
+  REQUIRE_THAT(found, ContainsSubstring("deadlock: "));
+  REQUIRE_THAT(found, ContainsSubstring("rank 0: %2 send"));
+}
+
+TEST_CASE("verify tells a race of roles that are alike of the first one", "[core][ir]") {
+  const std::string found = faults(
+      Sample{}.edit_stage(0, "stream=compute after=%0,%1 args=", "stream=compute after=%1 args="));
+  REQUIRE_THAT(found, ContainsSubstring("rank 0: %2 fwd"));
+  CHECK(found.find("rank 1: %2") == std::string::npos);
+}
+
 TEST_CASE("verify refuses writes that do not wait for each other", "[core][ir]") {
   const std::string found = faults(sample::parse(R"(lockstep_program 2
 mesh
