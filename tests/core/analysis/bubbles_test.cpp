@@ -18,6 +18,18 @@ using test::message;
 using test::seconds;
 using test::sort_spans;
 
+/// The bubbles of a step, whose sums are the same if nobody wants the list.
+Bubbles both_ways(const StepGraph& step) {
+  Bubbles listed = find_bubbles(step);
+  const Bubbles summed = sum_bubbles(step);
+  CHECK(summed.list.empty());
+  CHECK(summed.by_rank == listed.by_rank);
+  CHECK(summed.total == listed.total);
+  CHECK(summed.makespan == listed.makespan);
+  CHECK(summed.least_idle == listed.least_idle);
+  return listed;
+}
+
 std::vector<Bubble> bubbles_of(const Bubbles& bubbles, Rank rank) {
   std::vector<Bubble> list;
   for (const Bubble& b : bubbles.list) {
@@ -37,7 +49,7 @@ TEST_CASE("a stage waits for the forward op of the stage before it, then for the
   comes_after(m, 1, f1, {wire.recv});
   sort_spans(m);
   const StepGraph step(m.trace, 0, &m.program);
-  const Bubbles bubbles = find_bubbles(step);
+  const Bubbles bubbles = both_ways(step);
 
   const SpanIndex next = step.find(1, f1);
   CHECK(
@@ -75,7 +87,7 @@ TEST_CASE("a collective is waited for first and exposed then", "[core][analysis]
   }
   sort_spans(m);
   const StepGraph step(m.trace, 0, &m.program);
-  const Bubbles bubbles = find_bubbles(step);
+  const Bubbles bubbles = both_ways(step);
   const SpanIndex next = step.find(0, optimizer[0]);
   CHECK(
       bubbles_of(bubbles, 0) ==
@@ -100,7 +112,7 @@ TEST_CASE("overhead between ops is told apart from a copy", "[core][analysis]") 
   comes_after(m, 0, f, {tokens});
   sort_spans(m);
   const StepGraph step(m.trace, 0, &m.program);
-  const Bubbles bubbles = find_bubbles(step);
+  const Bubbles bubbles = both_ways(step);
   REQUIRE(bubbles.list.size() == 3);  // 1..2 nothing, 2..3 the copy, 3..4 nothing
   CHECK(bubbles.list[1].blocker == step.find(0, tokens));
   for (const Bubble& b : bubbles.list) {
@@ -115,7 +127,7 @@ TEST_CASE("folded ranks have the bubbles of the rank that stands for them", "[co
   add(m, 0, call(Phase::F, 0, 1), "forward", 3, 3, 4);
   m.trace.same_as = {0, 0, 0};
   const StepGraph step(m.trace, 0);
-  const Bubbles bubbles = find_bubbles(step);
+  const Bubbles bubbles = both_ways(step);
   CHECK(bubbles.list.size() == 1);
   CHECK(bubbles.by_rank.size() == 3);
   CHECK(bubbles.idle() == seconds(6));
@@ -126,7 +138,7 @@ TEST_CASE("folded ranks have the bubbles of the rank that stands for them", "[co
 TEST_CASE("without spans there are no bubbles", "[core][analysis]") {
   const HandMade m = empty_world(2);
   const StepGraph step(m.trace, 0, &m.program);
-  const Bubbles bubbles = find_bubbles(step);
+  const Bubbles bubbles = both_ways(step);
   CHECK(bubbles.list.empty());
   CHECK(bubbles.fraction() == 0);
   CHECK(bubbles.over_ideal() == 0);

@@ -45,6 +45,17 @@ TEST_CASE("members of a collective meet by group, channel and sequence number",
   }
 }
 
+TEST_CASE("of members that come last together, the lowest rank counts for those before them",
+          "[core][analysis]") {
+  HandMade m = empty_world(4);
+  const auto ids = meet(m, OpKind::AllReduce, Stream::Reduce, 0, {0, 2, 2, 1}, 3);
+  sort_spans(m);
+  const StepGraph step(m.trace, 0, &m.program);
+  for (const auto& [rank, last] : {std::pair{0, 1}, {1, 1}, {2, 2}, {3, 1}}) {
+    CHECK(step[step.last_arrival(step.find(rank, ids[to_size(rank)]))].rank == last);
+  }
+}
+
 TEST_CASE("a rank outside a group, or a channel that says nothing, meets nobody",
           "[core][analysis]") {
   HandMade m = empty_world(2);
