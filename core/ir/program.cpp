@@ -258,10 +258,10 @@ std::int64_t Parameter::elements() const {
 }
 
 std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections) {
-  if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return parameter.elements();
   Parameter held = parameter;
   const int first = parts == 1 ? 1 : parameter.first_parts;
   if (first > 1) held.shape[0] = ceil_div(held.shape[0], std::int64_t{first});
+  if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return held.elements();
   parts /= first;
   std::int64_t& extent = held.shape[parameter.split_dim];
   extent = 0;

@@ -323,8 +323,8 @@ struct Parameter {
   /// Sections of that dimension (such as q, k, v), each of which is divided; their sum is its size.
   std::vector<std::int64_t> sections = {};
   /// Of experts, which are the first dimension: how many of the parts divide these. The others
-  /// divide each of them along split_dim, which then is not the first; the members of a split group
-  /// come in the order (experts, parts of one).
+  /// divide each of them along split_dim, which then is not the first, or without one hold the
+  /// same; the members of a split group come in the order (experts, parts of one).
   int first_parts = 1;
   std::int64_t elements() const;
   bool operator==(const Parameter&) const = default;

@@ -310,6 +310,28 @@ TEST_CASE("Adafactor goes on in other layouts, with or without a first moment", 
   }
 }
 
+TEST_CASE("factors of experts that ranks divide each go on in other layouts", "[integration]") {
+  const auto part = [&](const std::string& keys, int steps, const TrainingState* from) {
+    const ParityRow row =
+        parity_row("",
+                   "model.kv_heads=4 model.experts=4 model.capacity_factor=0 batch=4 "
+                   "optimizer.name=Adafactor optimizer.lr=0.02 " +
+                       keys);
+    return train(parity_scenario(Architecture::Llama, row, DType::F64), steps, from).run.state;
+  };
+  const std::string tensor = "tp=2 enable_sequence_parallel=true ";
+  const TrainingState whole = part("", 10, nullptr);
+  CHECK(whole.tensors.at("adafactor_columns.blocks.0.moe.experts.w2").shape ==
+        std::vector<std::int64_t>{4, 40});
+  const TrainingState first =
+      part(tensor + "expert_tensor_parallel_degree=2 dp_shard=2 ep=2", 6, nullptr);
+  for (const std::string& next :
+       {std::string(), tensor + "expert_tensor_parallel_degree=2", tensor + "dp_shard=4 ep=4"}) {
+    INFO(next);
+    CHECK(state_distance(part(next, 4, &first), whole) <= 1e-11);
+  }
+}
+
 TEST_CASE("training resumes where fewer or more ranks share key heads", "[integration]") {
   const auto part = [](const std::string& keys, int steps, const TrainingState* from) {
     const ParityRow row = parity_row("", "model.kv_heads=2 " + keys);

@@ -5,7 +5,7 @@
 
 namespace lockstep::cuda::LOCKSTEP_TARGET {
 
-/// The largest of what blocks of a grid have found, with `threads` threads in one block.
+/// The largest of what the blocks of a grid have found, by one block of kThreads.
 template <class A, int kThreads>
 __global__ void largest_of_all(const A* largest, int64_t parts, Ref out) {
   A most = 0;

@@ -9,7 +9,7 @@ namespace lockstep {
 std::string_view to_string(Along along) {
   if (along >= Along::Attended) return "rows that have met the keys of some ranks";
   if (along >= Along::Passed) return "rows that another rank has passed on";
-  constexpr IndexArray<Along, std::string_view, 23> kNames = {
+  constexpr IndexArray<Along, std::string_view, 24> kNames = {
       "not written",
       "zeros",
       "the same",
@@ -32,7 +32,8 @@ std::string_view to_string(Along along) {
       "counts of rows for its experts",
       "the terms of all ranks for its shard",
       "a term of a maximum",
-      "each replica's own"};
+      "each replica's own",
+      "a part of the matrices"};
   return kNames[along];
 }
 

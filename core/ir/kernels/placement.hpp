@@ -39,6 +39,7 @@ enum class Along : std::uint16_t {
   Terms,          // each the terms of all ranks for its shard of a flat unit, not added up
   Largest,        // a term of a maximum that has not been taken
   Replica,        // what a replica that trains apart has made of its own, as if it were alone
+  Matrices,       // each its part of a unit's matrices, which other ranks divide, for Adafactor
   // Values from here on have a count in their lower bits: passed() and attended() make them.
   Passed = 0x4000,    // the tokens of the rank that comes so many places before it
   Attended = 0x8000,  // its own tokens, which have met the keys of so many ranks

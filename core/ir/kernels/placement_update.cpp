@@ -44,6 +44,7 @@ bool factor_sums(const Kernel& k, AxisOperands& o) {
     case Along::Flat:
       return o.in[3] == g && results(k, o, {{Along::Partial, Along::Partial, Along::Partial}});
     case Along::Same:
+    case Along::Matrices:
       return results(k, o, {{g, g, g}});
     case Along::Split: {
       const Along rows = k.dims[5] == 2 ? Along::Partial : g;
@@ -58,12 +59,13 @@ bool factor_sums(const Kernel& k, AxisOperands& o) {
 /// The sums must be of all that was to be added up.
 bool factor_moments(AxisOperands& o) {
   const Along sum = o.in[0];
-  return (sum == Along::Same || sum == Along::Split) && o.out[0] == sum &&
+  return (sum == Along::Same || sum == Along::Split || sum == Along::Matrices) && o.out[0] == sum &&
          fits(o.in[1], Along::Same);
 }
 
 /// Whether the factors are those of what a rank has of the matrices, whose gradient is `g`.
 bool fits_factors(const Kernel& k, Along g, Along row, Along col, Along shard) {
+  if (g == Along::Matrices) return row == g && col == g && fits(shard, Along::Same);
   const bool split = g == Along::Split;
   return (g == Along::Flat || g == Along::Same || split) &&
          row == (split && k.dims[5] != 2 ? Along::Split : Along::Same) &&
@@ -81,7 +83,8 @@ bool factored_squares(const Kernel& k, AxisOperands& o) {
 
 bool adafactor(const Kernel& k, AxisOperands& o) {
   const Along g = o.in[0];
-  const Along of_all = g == Along::Split && k.dims[5] == 0 ? Along::Split : Along::Same;
+  const bool whole = g == Along::Matrices || (g == Along::Split && k.dims[5] == 0);
+  const Along of_all = whole ? g : Along::Same;
   return fits_factors(k, g, o.in[2], o.in[3], o.in[6]) && fits(o.in[1], Along::Same) &&
          o.in[4] == of_all && o.in[5] == of_all && o.out[0] == g && fits(o.out[1], g);
 }

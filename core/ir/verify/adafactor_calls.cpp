@@ -132,6 +132,11 @@ bool Values::factor_call(RoleRun& run, OpId id) {
   if (m >= 0 && (!is(m, Means::Moment1) || !same(held[m]->meaning, held[m]->meaning.id))) {
     return fault(run, id, "updates " + said(m) + " as the first moment of " + unit.name);
   }
+  // Along the axes that divide experts a rank has other matrices, and not parts of the same ones.
+  const std::vector<int> experts = expert_axes(unit);
+  for (PatternId& pattern : found) {
+    pattern = renamed(pattern, experts, Along::Split, Along::Matrices);
+  }
   const Summary& summary = summaries_.of(op.function(), found);
   if (!summary.fault.empty()) return fault(run, id, unit.name + ": " + summary.fault);
   for (const int formal : function.formals.ids()) {
@@ -145,7 +150,8 @@ bool Values::factor_call(RoleRun& run, OpId id) {
           kind == KernelKind::FactorSums ? Means::FactorSums : Means::UpdateSquares;
       after.meaning.id = unit_id;
       after.meaning.version = version;
-      after.pattern = summary.after[to_size(formal)];
+      after.pattern =
+          renamed(summary.after[to_size(formal)], experts, Along::Matrices, Along::Split);
     }
     put(run, id, to_size(formal), {{0, function.formals[formal].bytes.v, after}});
   }

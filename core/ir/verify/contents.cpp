@@ -203,6 +203,17 @@ PatternId Values::changed(PatternId pattern, const Group& group, Change&& change
   return patterns_.intern(std::move(result));
 }
 
+PatternId Values::renamed(PatternId pattern, const std::vector<int>& axes, Along from, Along to) {
+  if (axes.empty()) return pattern;
+  Pattern result = patterns_.at(pattern);
+  for (Pattern::Piece& piece : result.pieces) {
+    for (const int axis : axes) {
+      if (piece.as.placement.along(axis) == from) piece.as.placement.set(axis, to);
+    }
+  }
+  return patterns_.intern(std::move(result));
+}
+
 /// Lets zeros, such as those that pad a flat unit, be placed as what stands beside them. The
 /// pattern stays as it is if what is not zero is placed in several ways, or if a byte of [0, bytes)
 /// is not written.

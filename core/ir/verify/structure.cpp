@@ -63,18 +63,20 @@ class Structure {
 
   void check_parameter(const Parameter& parameter) {
     const std::string name = "parameter " + parameter.name;
-    if (parameter.split_dim < 0) {
+    const int first = parameter.first_parts;
+    const bool whole = parameter.split_dim < 0;
+    if (first < 1 || (first > 1 && (parameter.split_dim == 0 || parameter.shape.empty() ||
+                                    parameter.shape[0] % first != 0))) {
+      return faults_.add(name + ": its first dimension is not one of experts that " +
+                         number(first) + " parts divide");
+    }
+    if (whole) {
       if (!parameter.sections.empty()) faults_.add(name + " has sections but no split dimension");
       return;
     }
     if (!in_table(parameter.split_dim, parameter.shape)) {
       return faults_.add(name + " is split along dimension " + number(parameter.split_dim) +
                          ", which it does not have");
-    }
-    const int first = parameter.first_parts;
-    if (first < 1 || (first > 1 && (parameter.split_dim == 0 || parameter.shape[0] % first != 0))) {
-      return faults_.add(name + ": its first dimension is not one of experts that " +
-                         number(first) + " parts divide");
     }
     const std::int64_t extent = parameter.shape[parameter.split_dim];
     std::int64_t left = extent;

@@ -59,6 +59,19 @@ Values::Values(const Program& program, const std::deque<Ranges>& ranges, const R
   moved_.resize(program.groups.size());
 }
 
+std::vector<int> Values::expert_axes(const Unit& unit) const {
+  if (!unit.split_group.valid() || unit.parameters.empty()) return {};
+  const int experts = program_.parameters[unit.parameters.front().parameter].first_parts;
+  std::vector<int> dims = program_.group(unit.split_group).dims;
+  std::sort(dims.begin(), dims.end());
+  std::size_t count = 0;
+  for (int ranks = 1; ranks < experts && count < dims.size(); ++count) {
+    ranks *= program_.mesh.dims[dims[count]].size;
+  }
+  dims.resize(count);
+  return dims;
+}
+
 /// Puts into the units' persistent buffers what they hold when a step begins.
 void Values::place_units(RoleRun& run) {
   run.units.assign(unit_names_.size(), -1);
@@ -82,13 +95,16 @@ void Values::place_units(RoleRun& run) {
       return std::find(dims.begin(), dims.end(), axis) != dims.end();
     };
     const Along of_replicas = unit.frozen ? Along::Same : Along::Replica;
+    const std::vector<int> experts = expert_axes(unit);
     const auto placed = [&](bool split, Along shard) {
       Placement p;
       for (const int axis : axes_) {
-        p.set(axis, axis == apart_                        ? of_replicas
-                    : in(unit.shard_group, axis)          ? shard
-                    : split && in(unit.split_group, axis) ? Along::Split
-                                                          : Along::Same);
+        // Experts are divided even where what is one expert's is not.
+        const bool first = std::find(experts.begin(), experts.end(), axis) != experts.end();
+        p.set(axis, axis == apart_                                   ? of_replicas
+                    : in(unit.shard_group, axis)                     ? shard
+                    : first || (split && in(unit.split_group, axis)) ? Along::Split
+                                                                     : Along::Same);
       }
       return p;
     };

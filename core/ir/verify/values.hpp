@@ -36,6 +36,9 @@ class Values {
 
   // values.cpp: the walk over the ops
   void place_units(RoleRun& run);
+  /// Of the axes along which ranks divide a unit, those that divide its experts where others divide
+  /// each of them (Parameter::first_parts).
+  std::vector<int> expert_axes(const Unit& unit) const;
   void run_roles();
   bool step(RoleRun& run);
   RoleId id_of(const RoleRun& run) const { return program_.role_of_rank[run.rank]; }
@@ -80,6 +83,8 @@ class Values {
   void pieces_are_parts(const RoleRun& run, Content& direction);
   /// The pattern with another placement along one axis, which may be -1: none.
   PatternId placed_along(PatternId pattern, int axis, Along along);
+  /// The pattern with `to` in the place of `from` along these axes.
+  PatternId renamed(PatternId pattern, const std::vector<int>& axes, Along from, Along to);
   template <class Change>
   PatternId changed(PatternId pattern, const Group& group, Change&& change);
 

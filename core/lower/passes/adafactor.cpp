@@ -21,13 +21,16 @@ Parameter factor_of(const Parameter& parameter, bool of_rows) {
       if (d != (of_rows ? dims - 1 : dims - 2)) factor.shape.push_back(parameter.shape[d]);
     }
   }
+  // Of experts, whose matrices begin with the second dimension, ranks may divide each.
   const bool experts = dims == 3;
   const int split = parameter.split_dim;
-  const bool divided = split >= 0 && (experts || (split == 0) == of_rows);
+  const bool whole_experts = experts && split == 0;
+  const bool divided = split >= 0 && (whole_experts || (split == (experts ? 1 : 0)) == of_rows);
   if (divided) {
-    factor.split_dim = 0;
+    factor.split_dim = experts && !whole_experts ? 1 : 0;
     factor.sections = parameter.sections;
   }
+  factor.first_parts = parameter.first_parts;
   return factor;
 }
 
@@ -53,11 +56,13 @@ std::vector<FactoredParameter> factored_parameters(const Program& program, const
     p.whole_rows = dims == 1 ? shape[0] : shape[dims - 2];
     p.rows = p.whole_rows;
     p.cols = p.whole_cols;
-    if (dims == 3) {
+    const int first = dims == 3 ? 1 : 0;  // dimension of a matrix
+    if (parts > 1 && parameter.split_dim >= first) {
+      p.divided = parameter.split_dim == first ? 1 : 2;
+      if (dims == 3) p.count = shape[0] / parameter.first_parts;
+      (p.divided == 1 ? p.rows : p.cols) = held / p.count / (p.divided == 1 ? p.cols : p.rows);
+    } else if (dims == 3) {
       p.count = held / (p.rows * p.cols);
-    } else if (parts > 1 && parameter.split_dim >= 0) {
-      p.divided = parameter.split_dim == 0 ? 1 : 2;
-      (p.divided == 1 ? p.rows : p.cols) = held / (p.divided == 1 ? p.cols : p.rows);
     }
     all.push_back(p);
   }
@@ -180,7 +185,16 @@ void AdafactorStep::reduce(const Sums& sums, std::size_t u) {
   };
   add_up(unit.shard_group, sums.own);
   add_up(unit.shard_group, sums.shared);
-  add_up(unit.split_group, sums.shared);
+  if (unit.split_group.valid()) add_up(dividers(u), sums.shared);
+}
+
+/// The ranks that divide the matrices of a unit: of experts, those that divide each, if any do.
+/// (Experts' biases, one above the other, are a matrix that the ranks of "ep" divide.)
+GroupId AdafactorStep::dividers(std::size_t u) {
+  const std::string& axis = layout_of(draft_, out_.units[u]).split_axis;
+  const bool of_each = divides_experts(axis) && axis != "ep";
+  return of_each ? draft_.axis_group(axis.substr(axis.find('_') + 1))
+                 : out_.role.units[u].split_group;
 }
 
 Kernel AdafactorStep::kernel(KernelKind kind, std::size_t u, const FactoredParameter& p) const {

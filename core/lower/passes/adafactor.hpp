@@ -76,6 +76,7 @@ class AdafactorStep {
   BufferId position(const Unit& unit);
   Sums add_sums(const char* name, Bytes own, Bytes shared, std::size_t u);
   void reduce(const Sums& sums, std::size_t u);
+  GroupId dividers(std::size_t u);
   Kernel kernel(KernelKind kind, std::size_t u, const FactoredParameter& parameter) const;
   Shared shared(Build& build, std::size_t u, BufferId coefficient);
   static Factors next_factors(Operand& factors, const FactoredParameter& parameter);

@@ -133,9 +133,6 @@ void validate_adafactor(const Scenario& s, Faults& faults) {
          "it is not built with parallelism.offload, and its states are few");
   refuse(p.weight_versions() != WeightVersions::One,
          "Adafactor is not built for PipeDream, which updates while the pipeline is under way");
-  refuse(p.expert_tensor_parallel_degree > 1,
-         "Adafactor is not built for experts that ranks divide each (expert_tensor_parallel_degree "
-         "above 1)");
   refuse(s.kv_replicas() > 1,
          "Adafactor is not built for fewer key heads than tensor-parallel ranks: a part of the "
          "columns' sums of queries, keys and values would lie on other ranks than the rest");

@@ -78,6 +78,27 @@ TEST_CASE("Adafactor keeps a number for every row and column, whatever shares th
   CHECK(optimizer_bytes(lowered(s)) == 4 * divided);
 }
 
+TEST_CASE("ranks that divide each expert keep its whole rows or its whole columns, and no other's",
+          "[core][lower]") {
+  Scenario s = adafactor(Architecture::Llama, {1, 2});
+  s.model.experts = 4;
+  s.model.capacity_factor = 0;
+  s.strategy.tensor_parallel_degree = 2;
+  s.strategy.enable_sequence_parallel = true;
+  s.strategy.expert_tensor_parallel_degree = 2;
+  s.strategy.expert_parallel_degree = 2;
+  const std::int64_t f = s.model.ffn_hidden, c = s.model.hidden;
+  const Program program = lowered(s);
+  int experts = 0;
+  for (const Unit& unit : program.roles[0].units) {
+    if (!unit.name.ends_with("experts.factors")) continue;
+    ++experts;
+    // Of each of two experts, gate and up [2 f, c] by rows, then the way back [c, f] by columns.
+    CHECK(unit.elements == 2 * ((f + c) + (c + f / 2)));
+  }
+  CHECK(experts == kBlocks);
+}
+
 TEST_CASE("with a first moment Adafactor keeps a number for every parameter besides",
           "[core][lower]") {
   for (const int ranks : {1, 2}) {

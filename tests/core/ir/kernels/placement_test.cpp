@@ -110,6 +110,23 @@ TEST_CASE("what is dropped of parts of rows depends on which they are, of terms 
   CHECK(dropped(Along::Same, Along::Same, Along::Split) == Along::Nothing);
 }
 
+TEST_CASE("where ranks have other matrices nothing of one is a term of a sum over them",
+          "[core][ir]") {
+  Kernel sums = kernel_of(KernelKind::FactorSums, false);
+  for (const std::int64_t divided : {0, 1, 2}) {
+    sums.dims[5] = divided;
+    AxisOperands o;
+    o.in = {Along::Matrices, Along::Same, Along::Matrices};
+    REQUIRE(place(sums, o));
+    for (const std::size_t i : {0U, 1U, 2U}) CHECK(o.out[i] == Along::Matrices);
+    o.in = {Along::Split, Along::Same, Along::Split};  // parts of the same matrices
+    REQUIRE(place(sums, o));
+    CHECK((o.out[2] == Along::Partial) == (divided != 0));
+    o.in = {Along::Matrices, Along::Same, Along::Split};
+    CHECK_FALSE(place(sums, o));
+  }
+}
+
 TEST_CASE("a product of parts of what is contracted is a term of a sum", "[core][ir]") {
   const Kernel product = kernel_of(KernelKind::Gemm, false);
   CHECK(made(product, Along::Split) == Along::Partial);
