@@ -497,9 +497,9 @@ int run_cli(const std::vector<std::string>& arguments, const Console& console) {
     const int code = Parser(console).parse_and_run(arguments);
     console.out.flush();
     if (console.out || code != 0) return code;
-    return report_error(console, {ErrorKind::Device,
-                                  "the output could not be written whole: is the disk full?",
-                                  std::nullopt});
+    return report_error(
+        console, {ErrorKind::Device, "the output could not be written whole: is the disk full?",
+                  std::nullopt});
   } catch (const std::filesystem::filesystem_error& e) {  // of a path that was given
     const bool fails = e.code() == std::errc::io_error ||
                        e.code() == std::errc::no_space_on_device ||

@@ -24,8 +24,8 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{20};
-// After the first failure the others have so long to find it and say so, until they are told to stop,
-// as those must be who still wait for it to join them; and so long until they are killed.
+// After the first failure the others have so long to find it and say so, until they are told to
+// stop, as those must be who still wait for it to join them; and so long until they are killed.
 constexpr std::chrono::seconds kFind{3};
 constexpr std::chrono::seconds kGrace{30};
 
@@ -126,8 +126,8 @@ class LocalLaunch {
     return {};
   }
 
-  /// Waits until all have ended. Returns the exit code of the first process that failed, else that of
-  /// those that were stopped; that of a device that failed for one that a signal has ended.
+  /// Waits until all have ended. Returns the exit code of the first process that failed, else that
+  /// of those that were stopped; that of a device that failed for one that a signal has ended.
   int watch() {
     std::vector<int> codes(static_cast<std::size_t>(arguments_.processes), 0);
     steady_clock::time_point failed = steady_clock::time_point::max();
