@@ -49,8 +49,8 @@ class Parser {
     add_fit();
     models_.add_to(app_, command_);
     add_list();
-    add_for_shells();
     refuse_empty_values();
+    add_for_shells();  // to which the word that is being typed may be empty
   }
 
   int parse_and_run(std::vector<std::string> arguments) {

@@ -109,12 +109,23 @@ class LocalLaunch {
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
     const pid_t parent = ::getpid();
+    // A signal for the child that comes before it runs its program must not be lost in this
+    // program's handler.
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &before);
     const pid_t child = ::fork();
+    if (child != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (child < 0) {
       return Error{ErrorKind::Device,
                    std::string("cannot start a process: ") + std::strerror(errno), std::nullopt};
     }
     if (child == 0) {  // only what is safe after fork(); the launcher hands on what a terminal says
+      ::signal(SIGTERM, SIG_DFL);
+      ::signal(SIGINT, SIG_DFL);
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
       ::setpgid(0, 0);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(exit_code(ErrorKind::Device));
@@ -131,8 +142,7 @@ class LocalLaunch {
   int watch() {
     std::vector<int> codes(static_cast<std::size_t>(arguments_.processes), 0);
     steady_clock::time_point failed = steady_clock::time_point::max();
-    bool stopping = false;
-    killed_ = false;
+    stopping_ = killed_ = false;
     while (!children_.empty()) {
       int status = 0;
       const pid_t ended = ::waitpid(-1, &status, WNOHANG);
@@ -148,7 +158,7 @@ class LocalLaunch {
       if (console_.cancel != nullptr && console_.cancel->load() && !std::exchange(told_, true)) {
         tell(SIGTERM);
       }
-      if (failed < steady_clock::now() - kFind && !std::exchange(stopping, true) && !told_) {
+      if (failed < steady_clock::now() - kFind && !std::exchange(stopping_, true) && !told_) {
         tell(SIGTERM);
       }
       if (failed < steady_clock::now() - kGrace && !std::exchange(killed_, true)) tell(SIGKILL);
@@ -166,6 +176,7 @@ class LocalLaunch {
 
   int code_of(int status, int rank) const {
     if (WIFEXITED(status)) return WEXITSTATUS(status);
+    if (WTERMSIG(status) == SIGTERM && (told_ || stopping_)) return kStopped;  // before it began
     console_.err << "error: process " << rank;
     if (killed_) {
       console_.err << " did not end by itself within " << kGrace.count() << " s, and was killed\n";
@@ -187,8 +198,9 @@ class LocalLaunch {
   const Console& console_;
   std::string secret_;
   std::vector<Child> children_;
-  bool told_ = false;    // they have been told to stop
-  bool killed_ = false;  // and killed
+  bool told_ = false;      // they have been told to stop
+  bool stopping_ = false;  // and because one has failed
+  bool killed_ = false;    // and killed
 };
 
 }  // namespace

@@ -178,12 +178,16 @@ Result<void> PointRun::agree_on_subject(const Program& program) {
     validation = dataset_digest(program.input.samples, subject_.validation.dataset);
   }
   if (!validation) return validation.error();
+  const auto number = [](const std::optional<int>& n) { return n ? std::to_string(*n) : "all"; };
   std::vector<Fact> facts{{"the version of lockstep", version()},
                           {"--backend", arguments_.backend},
                           {"--out", out_.empty() ? "no folder" : "a folder"},
                           {"--resume", arguments_.resume.empty()    ? "no"
                                        : arguments_.resume == kAuto ? kAuto
                                                                     : "a folder"},
+                          {"the steps to run", number(arguments_.steps)},
+                          {"--trace-from", number(arguments_.trace_from)},
+                          {"--trace-steps", number(arguments_.trace_steps)},
                           {"training.dataset", *digest},
                           {"validation.dataset", *validation}};
   for (const auto& [key, value] : keys_of(subject_.scenario)) {

@@ -76,6 +76,7 @@ TEST_CASE("processes that were told different things say which before the first 
     for (const Outcome& outcome : outcomes) CHECK(outcome.exit_code == 2);
     CHECK_THAT(outcomes[0].output, ContainsSubstring("process 1 differs in " + key));
     CHECK_FALSE(std::filesystem::exists(t.folder / "run/checkpoints"));
+    CHECK_FALSE(std::filesystem::exists(t.folder / "run/metrics.jsonl"));
   }
 }
 

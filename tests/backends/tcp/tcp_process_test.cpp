@@ -62,14 +62,13 @@ std::vector<std::string> errors_of(const std::vector<TcpLaunch>& launches) {
 }
 
 struct Environment {
-  Environment(std::initializer_list<std::pair<const char*, const char*>> variables)
-      : variables_(variables) {
-    for (const auto& [name, value] : variables_) ::setenv(name, value, 1);
+  Environment(std::initializer_list<std::pair<const char*, const char*>> given) : variables(given) {
+    for (const auto& [name, value] : variables) ::setenv(name, value, 1);
   }
   ~Environment() {
-    for (const auto& [name, value] : variables_) ::unsetenv(name);
+    for (const auto& [name, value] : variables) ::unsetenv(name);
   }
-  std::vector<std::pair<const char*, const char*>> variables_;
+  std::vector<std::pair<const char*, const char*>> variables;
 };
 
 }  // namespace
