@@ -18,12 +18,13 @@ bool has_rank(const Selection& selection, Rank rank) {
          std::binary_search(selection.ranks.begin(), selection.ranks.end(), rank);
 }
 
-TableColumn time_column(std::string title, std::function<SimTime(std::size_t)> time) {
+TableColumn time_column(std::string title, const std::function<SimTime(std::size_t)>& time) {
   return {std::move(title), [time](std::size_t row) { return text_of(time(row)); },
           [time](std::size_t row) { return ticks(time(row)); }};
 }
 
-TableColumn number_column(std::string title, std::function<std::int64_t(std::size_t)> number) {
+TableColumn number_column(std::string title,
+                          const std::function<std::int64_t(std::size_t)>& number) {
   return {std::move(title),
           [number](std::size_t row) {
             const std::int64_t n = number(row);
