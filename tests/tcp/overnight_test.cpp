@@ -287,6 +287,23 @@ TEST_CASE("lockstep starts the processes of a run itself, and again after one wa
   CHECK(metrics(t.folder / "run") == metrics(t.folder / "whole"));
 }
 
+TEST_CASE("a signal to processes that are starting ends them soon, and is no failure",
+          "[tcp][overnight]") {
+  const Training t;
+  for (const int begun : {10, 30, 60, 100, 150}) {  // ms: before they run, meet and agree, or after
+    const std::string run = t.folder / ("run-" + std::to_string(begun));
+    Group launcher(t.folder, t.command + " --set training.steps=100000 --nproc 2 --out " + run);
+    std::this_thread::sleep_for(std::chrono::milliseconds(begun));
+    const auto told = std::chrono::steady_clock::now();
+    launcher.send(0, SIGTERM);
+    const int code = launcher.wait(0);
+    INFO(begun << " ms: " << launcher.log(0));
+    CHECK((code == 75 || code == -1));  // -1: before the launcher itself looks at signals
+    CHECK(std::chrono::steady_clock::now() - told < std::chrono::seconds(20));
+    CHECK_THAT(launcher.log(0), !ContainsSubstring("was killed"));
+  }
+}
+
 TEST_CASE("a full disk is said, and leaves the checkpoint before it", "[tcp][overnight]") {
   const Training t;
   REQUIRE(t.alone("--steps 3 --out " + t.folder / "run").exit_code == 0);
