@@ -100,22 +100,23 @@ TEST_CASE("every strategy on the CUDA device equals the CPU's run to the last bi
 TEST_CASE("NCCL between fake GPUs moves what the CPU's collectives move, issued and in graphs",
           "[integration][cuda]") {
   constexpr int kSteps = 3;
-  constexpr const char* kQuantized =
+  constexpr const char* kCodes =
       "dp_shard=4 zero_quantized_weights=true zero_quantized_gradients=true "
       "zero_quantized_gradients_inner_degree=2 zero_quantized_block_size=4";
+  constexpr const char* kDividedExperts =
+      "ep=2 dp_shard=2 tp=2 enable_sequence_parallel=true expert_tensor_parallel_degree=2 "
+      "model.experts=4 model.capacity_factor=0";
   unsigned seed = 1;
   for (const char* keys :
        {"dp_replicate=3", "dp_shard=2 zero_stage=1", "dp_shard=3 zero_stage=2", "dp_shard=3",
         "dp_replicate=2 dp_shard=2", "pp=3 mb=6", "pp=2 mb=4 schedule=ZBVZeroBubble v=2",
         "pp=2 mb=4 schedule=Interleaved1F1B v=2", "dp_shard=2 pp=2 mb=3", "tp=2 dp_shard=2",
-        "tp=2 enable_sequence_parallel=true", "cp=2 dp_shard=2", kQuantized,
+        "tp=2 enable_sequence_parallel=true", "cp=2 dp_shard=2", kCodes,
         "dp_replicate=3 power_sgd.matrix_approximation_rank=2",
         "ep=2 dp_shard=2 model.experts=4 model.experts_per_token=2",
         "ep=2 dp_shard=2 model.experts=4 model.capacity_factor=0",
         "ep=3 dp_shard=3 model.experts=9 model.experts_per_token=1 model.capacity_factor=0",
-        "tp=2 enable_sequence_parallel=true tensor_parallel_chunks=2",
-        "ep=2 dp_shard=2 tp=2 enable_sequence_parallel=true expert_tensor_parallel_degree=2 "
-        "model.experts=4 model.capacity_factor=0"}) {
+        "tp=2 enable_sequence_parallel=true tensor_parallel_chunks=2", kDividedExperts}) {
     INFO(keys);
     const bool counts = std::string(keys).find("capacity_factor=0") != std::string::npos;
     const Scenario s = parity_scenario(seed % 2 == 0 ? Architecture::Gpt2 : Architecture::Llama,
