@@ -333,16 +333,23 @@ TEST_CASE("random layouts of the less common strategies train as one rank", "[.r
         test::train(test::parity_scenario(architecture, row.single_rank(), DType::F64));
     const test::Distance d = test::distance(test::train(*s), one);
     // In 8 bits what is 2^15 times less than the largest is rounded to fewer digits, and ranks that
-    // share the rows have other largest ones: the tables have layouts in which nothing is so small.
-    const double most = s->training.fp8 == Fp8Format::None ? 1e-11 : 1e-2;
+    // share the rows have other largest ones, unless scales follow from the largest of all ranks. A
+    // difference as small as that moves others across the border between two codes, until after ten
+    // steps weights differ by as much as codes round. The tables have layouts in which nothing is
+    // so small.
+    const bool as_one =
+        s->training.fp8 == Fp8Format::None || s->training.fp8_recipe == Fp8Scaling::Delayed;
+    const double most = as_one ? 1e-11 : 5e-2;
     CHECK(d.loss <= most);
     CHECK(d.norm <= 20 * most);
     CHECK(d.weights <= most);
-    if (s->training.fp8 != Fp8Format::None) continue;
+    if (!as_one) continue;
     loss = std::max(loss, d.loss);
     weights = std::max(weights, d.weights);
   }
-  std::printf("%d layouts: losses within %.1e, weights within %.1e, but for products in 8 bits\n",
-              trained, loss, weights);
+  std::printf(
+      "%d layouts: losses within %.1e, weights within %.1e, but where scales of 8 bits "
+      "differ\n",
+      trained, loss, weights);
   CHECK(trained == 60);
 }

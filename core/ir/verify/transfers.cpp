@@ -392,6 +392,13 @@ bool Values::join(RoleRun& run, OpId id, const std::map<int, std::vector<Held>>&
                        "adds " + text(c.meaning) + " of stage " + number(coordinate) + " to " +
                            text(all->meaning));
         }
+        const bool largest = a.what == Means::Gradient && takes_largest_[UnitNumber{a.id}] != 0;
+        if (largest != run.role.op(id).largest) {
+          return fault(run, id,
+                       std::string(largest ? "adds up" : "takes the largest of") + " what stages " +
+                           "have of " + text(a) + ", of which the " +
+                           (largest ? "largest is" : "sum is") + " wanted");
+        }
         all->meaning.terms = all->meaning.terms + c.meaning.terms;
         all->meaning.own = all->meaning.own || c.meaning.own;
       }

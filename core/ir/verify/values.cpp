@@ -10,26 +10,24 @@ namespace lockstep::verification {
 
 namespace {
 
-/// The buffers that router_bias and delayed_scale update. Their gradients are loads and largest
-/// magnitudes, which no norm counts.
-std::set<BufferId> balanced_in(const Program& program, const Role& role) {
-  const auto balances = [](const Function& function) {
-    return function.kernels.size() == 1 && (function.kernels[0].kind == KernelKind::RouterBias ||
-                                            function.kernels[0].kind == KernelKind::DelayedScale);
+/// The buffers that functions of one kernel of this kind update.
+std::set<BufferId> updated_by(KernelKind kind, const Program& program, const Role& role) {
+  const auto updates = [kind](const Function& function) {
+    return function.kernels.size() == 1 && function.kernels[0].kind == kind;
   };
-  std::set<BufferId> balanced;
+  std::set<BufferId> updated;
   const auto& functions = program.functions;
-  if (std::none_of(functions.begin(), functions.end(), balances)) return balanced;
+  if (std::none_of(functions.begin(), functions.end(), updates)) return updated;
   for (const Op& op : role.ops) {
-    if (op.kind != OpKind::Call || !balances(program.function(op.function()))) continue;
-    const Operand& bias = program.function(op.function()).kernels[0].out[0];
-    balanced.insert(role.root(role.args_of(op)[to_size(bias.formal)]));
+    if (op.kind != OpKind::Call || !updates(program.function(op.function()))) continue;
+    const Operand& state = program.function(op.function()).kernels[0].out[0];
+    updated.insert(role.root(role.args_of(op)[to_size(state.formal)]));
   }
   for (const Op& op : role.ops) {  // what lies on a drive is updated in a copy
     const auto args = role.args_of(op);
-    if (op.kind == OpKind::HostToDrive && balanced.contains(args[0])) balanced.insert(args[1]);
+    if (op.kind == OpKind::HostToDrive && updated.contains(args[0])) updated.insert(args[1]);
   }
-  return balanced;
+  return updated;
 }
 
 }  // namespace
@@ -45,12 +43,16 @@ Values::Values(const Program& program, const std::deque<Ranges>& ranges, const R
       repeats_(repeats) {
   read_names();
   for (const Role& role : program.roles) {
-    const std::set<BufferId> balanced = balanced_in(program, role);
+    const std::set<BufferId> balanced = updated_by(KernelKind::RouterBias, program, role);
+    const std::set<BufferId> scaled = updated_by(KernelKind::DelayedScale, program, role);
     for (const Unit& unit : role.units) {
       const auto [at, fresh] = unit_ids_.try_emplace(unit.name, unit_names_.next());
       if (!fresh) continue;
       unit_names_.push_back(unit.name);
-      if (unit.trained() && !balanced.contains(role.root(unit.updated()))) {
+      const bool trained = unit.trained();
+      takes_largest_.push_back(trained && scaled.contains(role.root(unit.updated())));
+      // Loads and largest magnitudes are gradients that no norm counts.
+      if (trained && !takes_largest_.back() && !balanced.contains(role.root(unit.updated()))) {
         all_units_ = all_units_ + Terms::of(static_cast<std::uint64_t>(at->second));
       }
     }

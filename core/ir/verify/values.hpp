@@ -193,6 +193,7 @@ class Values {
   std::vector<RoleRun> runs_;
   IndexVector<std::int32_t, std::string> names_;
   IndexVector<UnitNumber, std::string> unit_names_;
+  IndexVector<UnitNumber, char> takes_largest_;  // gradients are magnitudes, not terms of a sum
   std::map<std::string, std::int32_t, std::less<>> name_ids_;
   std::map<std::string, UnitNumber> unit_ids_;
   IndexVector<FunctionId, FunctionRole> functions_;

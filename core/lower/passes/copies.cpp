@@ -1,5 +1,6 @@
-// copies: sums the gradients of units that several pipeline ranks hold. These are the tied
-// embedding of the first and last stage, and all units if there are copies of the model.
+// copies: sums the gradients of units that several pipeline ranks hold, and takes the largest of
+// what is measured. These are the tied embedding of the first and last stage, and all units if
+// there are copies of the model.
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/passes/passes.hpp"
 
@@ -21,8 +22,9 @@ void copies(Draft& draft) {
     for (const int r : holders) {
       DraftRole& out = draft.roles[r];
       const std::size_t u = unit_of(out, layout);
-      add_op(out.role, collective(OpKind::AllReduce, Stream::Reduce, group, layer_of(out, u)),
-             {out.units[u].reduced});
+      Op op = collective(OpKind::AllReduce, Stream::Reduce, group, layer_of(out, u));
+      op.largest = takes_largest(draft.model.units[layout]);
+      add_op(out.role, op, {out.units[u].reduced});
     }
   }
 }

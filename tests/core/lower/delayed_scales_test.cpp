@@ -1,6 +1,7 @@
 // Scales that follow from earlier steps: what is reduced for them, and what they keep.
 #include <numeric>
 
+#include "core/ir/verify/verify.hpp"
 #include "tests/core/lower/fixtures.hpp"
 
 using namespace lockstep;
@@ -50,6 +51,28 @@ TEST_CASE("the largest magnitudes of three factors of four layers a block are re
     all += std::accumulate(of_stage.begin(), of_stage.end(), std::int64_t{0});
   }
   CHECK(all == kBytes);
+}
+
+TEST_CASE(
+    "two copies of the model over stages take the largest of both, and a sum of both is a fault",
+    "[core][lower][fp8]") {
+  Scenario s = delayed({.pp = 2, .microbatches = 4});
+  s.strategy.pipeline_parallel_schedule = PipelineSchedule::DualPipe;
+  Program program = test::lowered(s);
+  int largest = 0, sums = 0;
+  for (Role& role : program.roles) {
+    for (Op& op : role.ops) {
+      if (op.kind == OpKind::AllReduce && op.stream == Stream::Reduce) {
+        ++(op.largest ? largest : sums);
+        op.largest = false;
+      }
+    }
+  }
+  CHECK(largest == 2 * 4);  // of four blocks on both ranks
+  CHECK(sums > largest);    // gradients
+  std::string all;
+  for (const Error& fault : verify(program)) all += fault.message + "\n";
+  CHECK_THAT(all, ContainsSubstring("adds up what stages have of the gradient of"));
 }
 
 TEST_CASE("a factor keeps its scale and its history on every rank", "[core][lower][fp8]") {
