@@ -28,6 +28,15 @@
 namespace lockstep {
 namespace {
 
+/// What can be done where a scenario does not fit on the devices of its cluster, or, if these have
+/// the room, on this machine.
+std::string what_would_fit(const Scenario& scenario) {
+  const Result<LayoutFigures> there = simulated_layout(scenario);
+  if (!there) return remedies_text(remedies(scenario, simulated_layout, simulated_probe));
+  return "the scenario's devices have the room, and this machine has not: take a smaller model or "
+         "batch, processes on several machines (docs/mpi.md), or --backend sim\n";
+}
+
 namespace fs = std::filesystem;
 
 /// What a command has come to: errors, or a signal that stopped it.
@@ -170,8 +179,7 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
     } else {  // that a point does not fit is an answer, too, so the others go on
       errors.push_back(ran.error());
       if (!sweep && ran.error().kind == ErrorKind::OutOfMemory) {
-        errors.back().message +=
-            "\n" + remedies_text(remedies(point.scenario, simulated_layout, simulated_probe));
+        errors.back().message += "\n" + what_would_fit(point.scenario);
       }
       row.failure = ran.error().kind == ErrorKind::OutOfMemory ? "does not fit" : "failed";
     }

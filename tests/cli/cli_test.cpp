@@ -44,6 +44,29 @@ TEST_CASE("an empty value is refused, and does not count as an option that is no
              !ContainsSubstring("empty"));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end such a process
+TEST_CASE("where this machine has less memory than the devices, no change for these is advised",
+          "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny);
+  const auto run = [&](const char* gigabytes) {
+    // 16 bytes of each of 2e8 × 65,536 parameters are more than a process can address.
+    return lockstep({"run", folder / "s.toml", "--backend", "cpu", "--set", "model.vocab=200000000",
+                     "--set", "model.hidden=65536", "--set",
+                     std::string("cluster.device.memory_gb=") + gigabytes});
+  };
+  const auto here = run("1e6");
+  CHECK(here.exit_code == 3);
+  CHECK_THAT(here.err, ContainsSubstring("this machine cannot give an arena of"));
+  CHECK_THAT(here.err, ContainsSubstring("this machine has not: take a smaller model"));
+  CHECK_THAT(here.err, !ContainsSubstring("--set"));
+  const auto there = run("1e5");
+  CHECK(there.exit_code == 3);
+  CHECK_THAT(there.err, ContainsSubstring("its device has"));
+  CHECK_THAT(there.err, !ContainsSubstring("this machine has not"));
+}
+#endif
+
 TEST_CASE("an output that cannot be written is an error", "[cli]") {
   struct Full : std::streambuf {};  // takes no character
   Full full;
