@@ -113,14 +113,14 @@ Result<void> PairTokenizer::read_splitter(const Json& json) {
     return keep(Splitter::make(each ? "\\p{N}" : "\\p{N}+", false, Behavior::Isolated, false));
   }
   if (type == "Split" && json.contains("pattern")) {
-    static const std::map<std::string, Behavior> kBehaviors = {
+    static const std::map<std::string, Behavior> behaviors = {
         {"Isolated", Behavior::Isolated},
         {"Removed", Behavior::Removed},
         {"MergedWithPrevious", Behavior::MergedWithPrevious},
         {"MergedWithNext", Behavior::MergedWithNext},
         {"Contiguous", Behavior::Contiguous}};
-    const auto behavior = kBehaviors.find(json.value("behavior", std::string()));
-    if (behavior == kBehaviors.end()) return damaged("a split has no known behavior");
+    const auto behavior = behaviors.find(json.value("behavior", std::string()));
+    if (behavior == behaviors.end()) return damaged("a split has no known behavior");
     const bool literal = json["pattern"].contains("String");
     const Json pattern = json["pattern"].value(literal ? "String" : "Regex", Json());
     if (!pattern.is_string()) return damaged("a split has no pattern");

@@ -88,6 +88,7 @@ TEST_CASE("every event of two ranks is where its profile says", "[core][trace][k
                                               "stream 7 annotations", "host pt_autograd_0",
                                               "host pt_autograd_0 (2)", "host python",
                                               "host python (2)", "host python (3)"});
+  const std::string backward = "autograd::engine::evaluate_function: MmBackward0";
   // Kernels belong to the step that launched them. The all-reduce took rank 1 100 us and 79.8 us:
   // that long before its end all had arrived.
   CHECK(texts_of(t, 0) ==
@@ -97,8 +98,7 @@ TEST_CASE("every event of two ranks is where its profile says", "[core][trace][k
             "3 stream 7 | optimizer sgd_update | 1050 1050 1100",
             "3 stream 20 | all_reduce nccl | 500 700 800",
             "3 stream 7 annotations | annotation ProfilerStep#3 | 200 200 1100",
-            "3 host pt_autograd_0 | host autograd::engine::evaluate_function: MmBackward0 | "
-            "300 300 500",
+            "3 host pt_autograd_0 | host " + backward + " | 300 300 500",
             "3 host pt_autograd_0 (2) | host cudaLaunchKernel | 320 320 330",
             "3 host pt_autograd_0 (2) | host cudaLaunchKernelExC | 450 450 455",
             "3 host python | annotation ProfilerStep#3 | 0 0 1000",
