@@ -60,6 +60,20 @@ std::vector<float> logits_of(const ModelSpec& model, const StateReader& weights,
   return std::move(*logits);
 }
 
+/// What the script writes into the folder, as config.json says it, and what it prints.
+std::pair<Result<HfModel>, std::string> model_of_script(const std::string& python,
+                                                        const std::string& kind,
+                                                        const TemporaryFolder& folder) {
+  const Outcome outcome =
+      run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/hf_oracle.py " + kind + " '" +
+                  folder.path.string() + "' 2>&1");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  Result<HfModel> config = read_hf_config(folder / "config.json");
+  if (!config) FAIL(to_string(config.error()));
+  return {std::move(config), outcome.output};
+}
+
 }  // namespace
 
 TEST_CASE("logits of models of Hugging Face equal those of an independent model within 1e-5",
@@ -73,14 +87,7 @@ TEST_CASE("logits of models of Hugging Face equal those of an independent model 
                                     "qwen3_moe", "phi3", "mixtral");
   CAPTURE(kind);
   const TemporaryFolder folder;
-  const Outcome outcome =
-      run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/hf_oracle.py " + kind + " '" +
-                  folder.path.string() + "' 2>&1");
-  INFO(outcome.output);
-  REQUIRE(outcome.status == 0);
-
-  const auto config = read_hf_config(folder / "config.json");
-  if (!config) FAIL(to_string(config.error()));
+  const auto [config, printed] = model_of_script(python, kind, folder);
   const auto weights = open_hf_weights(folder.path.string(), config->model, DType::F32);
   if (!weights) FAIL(to_string(weights.error()));
   const auto theirs = values_of<double>(folder / "logits.bin");
@@ -135,14 +142,7 @@ TEST_CASE("encoders of Hugging Face have the loss of an independent model within
   file.close();
   std::ofstream(folder / "job.json") << nlohmann::json{
       {"seed", kSeed}, {"seq", kLength}, {"masked", kMasked}, {"mask_token", 60}, {"vocab", 61}};
-  const Outcome outcome =
-      run_command(python + " " LOCKSTEP_SOURCE_DIR "/tests/oracle/hf_oracle.py " + kind + " '" +
-                  folder.path.string() + "' 2>&1");
-  INFO(outcome.output);
-  REQUIRE(outcome.status == 0);
-
-  const auto config = read_hf_config(folder / "config.json");
-  if (!config) FAIL(to_string(config.error()));
+  const auto [config, printed] = model_of_script(python, kind, folder);
   CHECK(config->model.max_seq_len == 128);
   s.model = config->model;
   CHECK(s.masked_tokens() == kMasked);
@@ -163,7 +163,7 @@ TEST_CASE("encoders of Hugging Face have the loss of an independent model within
   options.initial_state = &state;
   const Result<RunResult> result = (*backend)->run(*program, s.cluster, options);
   if (!result) FAIL(to_string(result.error()));
-  const double theirs = std::stod(outcome.output);
+  const double theirs = std::stod(printed);
   CHECK(std::abs(result->trace.steps.front().loss - theirs) <= 1e-5);
   CHECK(theirs > std::log(61.0));  // random weights are worse than none
 }
