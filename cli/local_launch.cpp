@@ -168,8 +168,12 @@ class LocalLaunch {
     if (std::any_of(codes.begin(), codes.end(), [](int code) { return code < 0; })) {
       return exit_code(ErrorKind::Device);
     }
-    const auto first = std::find_if(codes.begin(), codes.end(),
-                                    [](int code) { return code != 0 && code != kStopped; });
+    // Told to stop before they have met, some stop and the others lose them. Later they stop
+    // together.
+    const bool lost = told_ && std::find(codes.begin(), codes.end(), kStopped) != codes.end();
+    const auto first = std::find_if(codes.begin(), codes.end(), [&](int code) {
+      return code != 0 && code != kStopped && !(lost && code == exit_code(ErrorKind::Device));
+    });
     if (first != codes.end()) return *first;
     return *std::max_element(codes.begin(), codes.end());
   }
