@@ -68,9 +68,8 @@ std::vector<KernelRow> rows::elementwise() {
        .out = {{"y", "rows cols"}},
        .flops = "([resid] + [bias]) rows cols"},
       // y = resid + kept (x + bias) / (1 - share), where an element is kept or dropped by its row's
-      // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp),
-      // which
-      // counts from part × cols on if the columns are that part of a row. Of rows with a negative
+      // key, the layer of the op, `place` in the layer and the column (core/base/dropout.hpp). If
+      // the columns are a part of a row, they count from part × cols on. Of rows with a negative
       // key nothing is dropped: y = resid + x + bias. y may alias x or resid.
       {.kind = K::Dropout,
        .name = "dropout",

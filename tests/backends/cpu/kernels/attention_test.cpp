@@ -369,20 +369,26 @@ std::vector<std::size_t> up_to(std::size_t n) {
   return all;
 }
 
+/// Checks both passes with dropout against their definition.
+void check_dropping(const Shape& s, const Dropout& dropout, const Values& qkv,
+                    const Values& d_out) {
+  const auto expected = reference(s, qkv, d_out, dropout.factor());
+  const Values operand = dropout.operand(s.batch, up_to(s.seq));
+  KernelCase forward = forward_case(s, qkv);
+  dropout.add(forward, operand);
+  check_case(forward, {expected[0], expected[1]}, 2e-6, 1e-14);
+  KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
+  dropout.add(backward, operand);
+  check_case(backward, {expected[2]}, 4e-6, 2e-14);
+}
+
 TEST_CASE("attention drops the probabilities that keys and heads say, and so do its gradients",
           "[backends][cpu]") {
   for (const Shape& s : kShapes) {
     INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.dim);
     const Dropout dropout{s.heads};
     const Values qkv = random_values(s.qkv(), 11, 2.0), d_out = random_values(s.out(), 12);
-    const auto expected = reference(s, qkv, d_out, dropout.factor());
-    const Values operand = dropout.operand(s.batch, up_to(s.seq));
-    KernelCase forward = forward_case(s, qkv);
-    dropout.add(forward, operand);
-    check_case(forward, {expected[0], expected[1]}, 2e-6, 1e-14);
-    KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
-    dropout.add(backward, operand);
-    check_case(backward, {expected[2]}, 4e-6, 2e-14);
+    check_dropping(s, dropout, qkv, d_out);
   }
 }
 
@@ -398,14 +404,7 @@ TEST_CASE("a probability whose bits are the limit is kept, and dropped if the li
       dropout.share = limit / 4294967296.0;
       INFO("query " << i << ", key " << j << ", limit " << dropped_below(dropout.share));
       REQUIRE(dropped_below(dropout.share) == limit);
-      const auto expected = reference(s, qkv, d_out, dropout.factor());
-      const Values operand = dropout.operand(s.batch, up_to(s.seq));
-      KernelCase forward = forward_case(s, qkv);
-      dropout.add(forward, operand);
-      check_case(forward, {expected[0], expected[1]}, 2e-6, 1e-14);
-      KernelCase backward = backward_case(s, qkv, expected[0], expected[1], d_out);
-      dropout.add(backward, operand);
-      check_case(backward, {expected[2]}, 4e-6, 2e-14);
+      check_dropping(s, dropout, qkv, d_out);
     }
   }
 }
