@@ -9,9 +9,9 @@
 #include <new>
 #include <vector>
 
-#include "backends/cpu/kernels/huge_pages.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
+#include "core/base/huge_pages.hpp"
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep::cpu {

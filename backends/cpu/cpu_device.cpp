@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "backends/cpu/kernels/huge_pages.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
+#include "core/base/huge_pages.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::cpu {

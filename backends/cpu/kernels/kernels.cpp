@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "backends/cpu/kernels/bf16_kernels.hpp"
-#include "backends/cpu/kernels/huge_pages.hpp"
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/widened_operands.hpp"
 #include "core/base/bfloat16.hpp"
+#include "core/base/huge_pages.hpp"
 #include "core/base/random_rounding.hpp"
 
 namespace lockstep::cpu {
