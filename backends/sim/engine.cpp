@@ -23,7 +23,6 @@ constexpr std::size_t kManyCells = 10'000;
 /// What an event whose key is odd says has come: the last byte of a message, a rank at a
 /// collective with members of other islands, or samples.
 enum class Awaited : std::uint32_t { Message, Members, Samples };
-constexpr std::int64_t kEndOfTime = std::int64_t{1} << 62;  // picoseconds: 53 days
 
 /// Runs ops until none is left, or until an island meets another.
 class Engine {
@@ -103,24 +102,25 @@ class Engine {
       if (heap_.empty() || (!arrived_.empty() && heap_.top().time > now_)) return {};
       const SimEvent event = heap_.pop();
       if (cells_.size() >= kManyCells) prefetch_next();
-      if (event.time < now_ || event.time > kEndOfTime) return too_long();
       const std::uint32_t c = event.key() >> 1;
-      if (event.key() & 1u) {
-        now_ = event.time;
-        switch (static_cast<Awaited>(event.version())) {
-          case Awaited::Message:
-            arrive(c);
-            break;
-          case Awaited::Members:
-            join_meeting(c);
-            break;
-          case Awaited::Samples:
-            start_copy(c);
-            break;
-        }
-      } else if (!state_.fluid || rates_.ends(c, event.version())) {
-        now_ = event.time;
+      const bool ends = (event.key() & 1u) == 0;
+      if (ends && state_.fluid && !rates_.ends(c, event.version())) continue;
+      if (event.time >= kLongestTime.count()) return too_long();
+      now_ = event.time;
+      if (ends) {
         complete(c);
+        continue;
+      }
+      switch (static_cast<Awaited>(event.version())) {
+        case Awaited::Message:
+          arrive(c);
+          break;
+        case Awaited::Members:
+          join_meeting(c);
+          break;
+        case Awaited::Samples:
+          start_copy(c);
+          break;
       }
     }
   }
@@ -145,9 +145,8 @@ class Engine {
     if (cells_[next].state == Cell::Active) prefetch_members(next);
   }
 
-  /// A sum of durations that overflows lies before now.
   Error too_long() const {
-    return invalid("the step takes longer than the simulator's clock reaches, 53 days: after " +
+    return invalid("the step takes longer than the simulator's clock reaches, 13 days: after " +
                    std::to_string(to_seconds(SimTime{now_}).v) +
                    " s a cost or a latency is too large for it");
   }
@@ -386,8 +385,8 @@ class Engine {
   const Islands& islands_;
   EngineState& state_;
   // Parts of it:
-  std::vector<SimRank>& ranks_;
-  std::vector<Cell>& cells_;
+  HugePageVector<SimRank>& ranks_;
+  HugePageVector<Cell>& cells_;
   std::vector<std::uint32_t> ready_;  // cells to advance
   EventHeap heap_;
   std::size_t num_pp_;

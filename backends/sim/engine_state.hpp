@@ -10,6 +10,7 @@
 #include "backends/sim/engine.hpp"
 #include "backends/sim/plan.hpp"
 #include "backends/sim/port_shares.hpp"
+#include "core/base/huge_pages.hpp"
 
 namespace lockstep::sim {
 
@@ -97,8 +98,8 @@ struct EngineState {
   const Op& front_op(std::uint32_t c) const { return front_op(cells[c]); }
   std::uint32_t stream_of(std::uint32_t c) const { return c - cells[c].rank * kNumStreams; }
 
-  std::vector<SimRank> ranks;
-  std::vector<Cell> cells;                           // [simulated rank][stream]
+  HugePageVector<SimRank> ranks;
+  HugePageVector<Cell> cells;                        // [simulated rank][stream]
   std::vector<std::vector<Meeting>> meetings;        // by group instance
   std::vector<std::uint32_t> device_of;              // by simulated rank
   std::vector<int> running_on;                       // by device: calls, and transfers of its cores

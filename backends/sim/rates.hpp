@@ -214,7 +214,7 @@ class Rates {
     activity.remaining = std::max(0.0, activity.remaining - done);
     activity.since = now_;
     activity.rate = new_rate;
-    activity.end = now_ + std::llround(activity.remaining / new_rate);
+    activity.end = now_ + rounded(activity.remaining / new_rate).count();
     // What is slowed down keeps its event, for it is often sped up again before that comes.
     if (activity.end < activity.due) announce(leader);
   }
@@ -224,8 +224,8 @@ class Rates {
   const Plan& plan_;
   EngineState& state_;
   // Parts of it:
-  std::vector<SimRank>& ranks_;
-  std::vector<Cell>& cells_;
+  HugePageVector<SimRank>& ranks_;
+  HugePageVector<Cell>& cells_;
   EventHeap& heap_;
   PortShares::Changes changes_;
   std::int64_t now_ = 0;

@@ -33,8 +33,20 @@ constexpr Flops operator*(double k, Flops n) { return {k * n.v}; }
 /// Integer picoseconds: the clock of every trace. 2^63 ps is 106 days, more than any step.
 using SimTime = std::chrono::duration<std::int64_t, std::pico>;
 
-/// The only place where a duration in seconds is rounded (to the nearest picosecond).
-inline SimTime to_sim_time(Seconds t) { return SimTime{std::llround(t.v * 1e12)}; }
+/// 13 days. Times are not longer, so that several of them can be added up.
+inline constexpr SimTime kLongestTime{std::int64_t{1} << 60};
+/// To the nearest picosecond. What is too long, or not a number, becomes kLongestTime.
+inline SimTime rounded(double picoseconds) {
+  constexpr auto kLongest = static_cast<double>(kLongestTime.count());
+  if (!(picoseconds < kLongest)) return kLongestTime;
+  return picoseconds > -kLongest ? SimTime{std::llround(picoseconds)} : -kLongestTime;
+}
+/// The only place where a duration in seconds is rounded.
+inline SimTime to_sim_time(Seconds t) { return rounded(t.v * 1e12); }
+/// n × t, but at most kLongestTime; neither is negative.
+constexpr SimTime repeated(std::int64_t n, SimTime t) {
+  return t.count() > 0 && n > kLongestTime / t ? kLongestTime : n * t;
+}
 constexpr Seconds to_seconds(SimTime t) { return {double(t.count()) / 1e12}; }
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

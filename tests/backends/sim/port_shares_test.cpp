@@ -92,8 +92,8 @@ TEST_CASE(
       check();
     }
     for (std::uint32_t t = 0; t < kTransfers; t += 2) {
-      ports[t].clear();
       remove(shares, t);
+      ports[t].clear();
       check();
     }
   }
