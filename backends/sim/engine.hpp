@@ -35,7 +35,7 @@ struct Timeline {
 /// begins.
 struct SampleTimes {
   SimTime first{}, each{};
-  SimTime of(Microbatch i) const { return first + std::max(i, 0) * each; }
+  SimTime of(Microbatch i) const { return first + repeated(std::max(i, 0), each); }
 };
 
 struct EngineOptions {

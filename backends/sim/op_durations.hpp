@@ -27,7 +27,7 @@ class OpDurations {
     const std::int64_t mean =
         op.stream == Stream::Host ? plan_.host_duration[op.function()] : by_function[op.target];
     if (!(what_if_.jitter > 0)) return mean;
-    return std::llround(static_cast<double>(mean) * jitter_factor(what_if_, rank, id));
+    return rounded(static_cast<double>(mean) * jitter_factor(what_if_, rank, id)).count();
   }
 
   std::int64_t of_copy(const Role& role, const Op& op) const {

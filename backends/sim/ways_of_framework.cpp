@@ -100,15 +100,15 @@ std::vector<std::vector<Bytes>> moved_parameters(const Program& program, const R
 std::vector<std::int64_t> launch_times(const Program& program, const Role& role,
                                        const FrameworkSpec& framework) {
   if (!(framework.host_kernel.v > 0) || framework.launch_blocking) return {};
-  const std::int64_t kernel = to_sim_time(framework.host_kernel).count();
+  const SimTime kernel = to_sim_time(framework.host_kernel);
   std::vector<std::int64_t> times;
-  std::int64_t launched = 0;
+  SimTime launched{};
   for (const Op& op : role.ops) {
     const bool computes = op.kind == OpKind::Call && op.stream != Stream::Host;
     const auto kernels =
         computes ? static_cast<std::int64_t>(program.function(op.function()).kernels.size()) : 1;
-    launched += kernels * kernel;
-    times.push_back(launched);
+    launched = std::min(launched + repeated(kernels, kernel), kLongestTime);
+    times.push_back(launched.count());
   }
   return times;
 }

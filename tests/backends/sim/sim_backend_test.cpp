@@ -96,5 +96,19 @@ TEST_CASE("a faster link never ends later", "[backends][sim]") {
   }
 }
 
+TEST_CASE("links too slow for the clock are refused, however slow they are", "[backends][sim]") {
+  const Program program = make_pipeline({Order::OneFOneB, 4, 8, 1, 0.5, 1, -1, 1 << 19});
+  for (const double factor : {1e-14, 1e-16, 1e-20, 1e-40, 1e-300}) {
+    for (const double overlap : {1.0, 1.25}) {
+      Scenario s = scenario();
+      s.what_if.bandwidth_factor = factor;
+      s.cluster.device.overlap_slowdown = overlap;
+      const auto ran = make_sim_backend(s.what_if)->run(program, s.cluster, {});
+      REQUIRE_FALSE(ran.ok());
+      CHECK(ran.error().message.find("13 days") != std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
