@@ -55,8 +55,7 @@ class RoleBuilder {
     Buffer b;
     b.bytes = {bytes};
     b.kind = kind;
-    b.first = first;
-    b.last = last;
+    b.set_lifetime(first, last);
     role_.buffers.push_back(b);
     return {static_cast<std::int32_t>(role_.buffers.size()) - 1};
   }

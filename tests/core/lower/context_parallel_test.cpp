@@ -37,7 +37,7 @@ Exchanges exchanges(const Program& program, Phase phase, int layer) {
     if (!is_collective(op.kind) || op.phase != phase || op.layer != layer) continue;
     if (program.group(op.group()).name != "cp") continue;
     CHECK(op.stream == Stream::Layer);
-    found.emplace(op.kind, payload_bytes(program, role, op).v);
+    found.emplace(OpKind{op.kind}, payload_bytes(program, role, op).v);
   }
   return found;
 }
