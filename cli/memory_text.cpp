@@ -56,7 +56,7 @@ std::string role_memory(const Program& program, const Role& role, Tier tier) {
   std::vector<const Buffer*> live;
   std::int64_t total = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.tier != tier || !is_alive(b, at)) continue;
+    if (b.is_view() || b.tier != tier || !is_alive(b, at)) continue;
     by_kind[b.kind] += b.bytes.v;
     total += b.bytes.v;
     live.push_back(&b);
@@ -90,7 +90,7 @@ std::string role_memory(const Program& program, const Role& role, Tier tier) {
   for (std::size_t i = 0; i < std::min(live.size(), kLargestBuffers); ++i) {
     const Buffer& b = *live[i];
     largest.add({"  " + buffer_label(program, b), bytes_text(b.bytes),
-                 b.persistent() ? "always" : fmt::format("%{}..%{}", b.first.v, b.last.v)});
+                 b.persistent() ? "always" : fmt::format("%{}..%{}", b.first().v, b.last().v)});
   }
   return text + kinds.text() + "\n" + largest.text();
 }

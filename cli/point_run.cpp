@@ -49,11 +49,13 @@ std::string random_name() {
 
 /// Has the allocator take large blocks, such as the lists of a role, from the system and give them
 /// back, instead of keeping the holes that they leave, beside which it would put what comes next.
-/// For programs of 100,000 ops and more it saves a tenth of the memory for a twentieth of the time.
+/// For programs of 100,000 ops and more it saves a sixth of the memory for a twentieth of the time.
+/// A process may have some 65,000 mappings, of which these take half at most.
 void keep_large_blocks_apart() {
 #ifdef __GLIBC__
-  constexpr int kLarge = 256 << 10;
+  constexpr int kLarge = 64 << 10, kMost = 1 << 15;
   mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_MMAP_MAX, kMost);
 #endif
 }
 

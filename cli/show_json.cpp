@@ -31,7 +31,7 @@ Json arena_json(const Program& program, const Role& role, Tier tier) {
   const OpId at = fullest_op(role, tier);
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> by_kind{};
   for (const Buffer& b : role.buffers) {
-    if (!b.parent.valid() && b.tier == tier && is_alive(b, at)) by_kind[b.kind] += b.bytes.v;
+    if (!b.is_view() && b.tier == tier && is_alive(b, at)) by_kind[b.kind] += b.bytes.v;
   }
   Json kinds = Json::object();
   for (const BufferKind kind : by_kind.ids()) {

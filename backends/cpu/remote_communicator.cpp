@@ -52,8 +52,8 @@ Result<void> RemoteCommunicator::enqueue(OpId id, const Op& op, std::span<std::b
                                          std::span<const std::int64_t> bytes, DType dtype) {
   const Lane& route = routes_[id];
   if (route.members.empty()) return no_route(rank_, id, op);
-  const auto own =
-      local::party_of(rank_, id, op, args, bytes, dtype, static_cast<int>(route.members.size()));
+  const auto own = local::party_of(program_, rank_, id, args, bytes, dtype,
+                                   static_cast<int>(route.members.size()));
   if (!own) return own.error();
   const Transfer transfer{&route, next_tag(route), *own, &scratch_[op.stream]};
   return device_.enqueue_task(id, op.stream, [this, transfer](SimTime begin) {

@@ -107,7 +107,7 @@ class OpKernels {
 };
 
 /// The last op that may use a buffer; invalid if the buffer lives beyond the step.
-OpId end_of(const Role& role, std::int32_t buffer) { return role.buffer({buffer}).last; }
+OpId end_of(const Role& role, std::int32_t buffer) { return role.buffer({buffer}).last(); }
 
 /// Whether anything except kernel j of op `id` reads `range` after kernel i of that op and before
 /// the range is written again.

@@ -205,7 +205,7 @@ Result<void> LocalCommunicator::enqueue(OpId id, const Op& op, std::span<std::by
                  std::nullopt};
   }
   const int size = static_cast<int>(place.route.members.size());
-  const auto own = make_party(rank_, id, op, args, bytes, dtype, size);
+  const auto own = make_party(program_, rank_, id, args, bytes, dtype, size);
   if (!own) return own.error();
   const std::int64_t number = number_[place.meeting]++;
   return device_.enqueue_transfer(

@@ -46,7 +46,7 @@ std::map<CommKey, CommMembers> communicators_of(const Program& program) {
     std::set<std::tuple<OpKind, int, Stream>> seen;  // the ops of a rank repeat a few transfers
     for (const Op& op : program.role_of(rank).ops) {
       if (!is_collective(op.kind) && !is_p2p(op.kind)) continue;
-      if (!seen.emplace(op.kind, op.target, op.stream).second) continue;
+      if (!seen.emplace(OpKind{op.kind}, op.target, Stream{op.stream}).second) continue;
       const Route route = route_of(program, rank, op);
       if (route.members.empty()) continue;
       CommMembers& members = all[key_of(route, op)];
@@ -259,7 +259,7 @@ void NcclWorld::abort() {
 
 NcclCommunicator::NcclCommunicator(const Program& program, Rank rank, CudaDevice& device,
                                    NcclWorld& world, double timeout)
-    : rank_(rank), device_(device), world_(world) {
+    : program_(program), rank_(rank), device_(device), world_(world) {
   for (const Op& op : program.role_of(rank).ops) {
     Route route = route_of(program, rank, op);
     CommHandle comm = nullptr;
@@ -280,8 +280,8 @@ Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byt
                                        std::span<const std::int64_t> bytes, DType dtype) {
   const Place& place = places_[id];
   if (place.comm == nullptr) return no_route(rank_, id, op);
-  const auto party =
-      make_party(rank_, id, op, args, bytes, dtype, static_cast<int>(place.route.members.size()));
+  const auto party = make_party(program_, rank_, id, args, bytes, dtype,
+                                static_cast<int>(place.route.members.size()));
   if (!party) return party.error();
   if (is_counted(op.kind)) return enqueue_rows(id, op, place, *party);
   return device_.enqueue_work(id, op.stream, [this, &place, party = *party, stream = op.stream] {

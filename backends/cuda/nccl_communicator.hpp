@@ -101,6 +101,7 @@ class NcclCommunicator final : public Communicator {
                                    const std::vector<std::int64_t>& rows, StreamHandle stream);
   Result<void> issue(Nccl& nccl, const Place& place, const Party& party, StreamHandle stream) const;
 
+  const Program& program_;
   Rank rank_;
   CudaDevice& device_;
   NcclWorld& world_;

@@ -23,7 +23,7 @@ Result<Appointment> Appointments::next(OpId id, const Op& op, std::span<std::byt
                                        std::span<const std::int64_t> bytes, DType dtype) {
   const Place& place = places_[id];
   if (place.meeting == nullptr) return no_route(rank_, id, op);
-  const auto party = party_of(rank_, id, op, args, bytes, dtype, place.size);
+  const auto party = party_of(program_, rank_, id, args, bytes, dtype, place.size);
   if (!party) return party.error();
   return Appointment{place.meeting, sequence_[place.meeting]++, place.position, *party};
 }

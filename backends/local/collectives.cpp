@@ -162,16 +162,17 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
 
 bool can_sum(DType dtype) { return dtype != DType::U8; }
 
-Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
+Result<Party> party_of(const Program& program, Rank rank, OpId op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype, int size) {
-  const bool adds = op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter ||
-                    op.kind == OpKind::ReduceScatterRows;
+  const OpKind kind = program.role_of(rank).op(op).kind;
+  const bool adds = kind == OpKind::AllReduce || kind == OpKind::ReduceScatter ||
+                    kind == OpKind::ReduceScatterRows;
   if (adds && !can_sum(dtype)) {
     return Error{ErrorKind::Unsupported,
                  "a transfer does not add " + std::string(to_string(dtype)) + " values here",
                  std::nullopt};
   }
-  return make_party(rank, id, op, args, bytes, dtype, size);
+  return make_party(program, rank, op, args, bytes, dtype, size);
 }
 
 Result<void> move_share(const std::vector<Party>& parties, int position) {

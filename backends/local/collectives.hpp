@@ -29,7 +29,7 @@ void add_in_order(DType dtype, const std::vector<const std::byte*>& sources, Sli
 bool can_sum(DType dtype);
 
 /// As make_party(), and error Unsupported if the op sums and can_sum(dtype) is false.
-Result<Party> party_of(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
+Result<Party> party_of(const Program& program, Rank rank, OpId op, std::span<std::byte* const> args,
                        std::span<const std::int64_t> bytes, DType dtype, int size);
 
 /// Moves the data of which member `position` is in charge. What it writes no other member writes,

@@ -17,7 +17,7 @@ GradientPlace place_of(const Role& role, BufferId id) {
   GradientPlace place;
   place.layer = role.buffer(id).layer;
   const std::int64_t bytes = role.buffer(id).bytes.v;
-  for (; role.buffer(id).parent.valid(); id = role.buffer(id).parent) {
+  for (; role.buffer(id).is_view(); id = role.buffer(id).parent()) {
     place.begin += role.buffer(id).offset;
   }
   place.root = id;

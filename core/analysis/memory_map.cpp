@@ -18,7 +18,7 @@ std::vector<BufferLife> buffer_lives(const StepGraph& step, Rank rank) {
   const BufferUses uses(role);
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(id);
-    if (buffer.parent.valid() || buffer.tier != Tier::Device || buffer.bytes.v == 0) continue;
+    if (buffer.is_view() || buffer.tier != Tier::Device || buffer.bytes.v == 0) continue;
     BufferLife life;
     life.buffer = id;
     life.offset = buffer.offset;

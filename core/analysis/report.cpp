@@ -110,13 +110,13 @@ std::map<std::string, std::int64_t> peak_by_kind(const Role& role) {
   }
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> best = live;
   std::int64_t best_total = total;
-  const std::vector<BufferId> begins = temporaries_by(&Buffer::first, role);
-  const std::vector<BufferId> ends = temporaries_by(&Buffer::last, role);
+  const std::vector<BufferId> begins = temporaries_by_first(role);
+  const std::vector<BufferId> ends = temporaries_by_last(role);
   auto end = ends.begin();
   for (auto begin = begins.begin(); begin != begins.end();) {
-    const OpId op = role.buffer(*begin).first;  // before it, those are free that ended earlier
-    for (; end != ends.end() && role.buffer(*end).last < op; ++end) add(role.buffer(*end), -1);
-    for (; begin != begins.end() && role.buffer(*begin).first == op; ++begin) {
+    const OpId op = role.buffer(*begin).first();  // before it, those are free that ended earlier
+    for (; end != ends.end() && role.buffer(*end).last() < op; ++end) add(role.buffer(*end), -1);
+    for (; begin != begins.end() && role.buffer(*begin).first() == op; ++begin) {
       add(role.buffer(*begin), 1);
     }
     if (total <= best_total) continue;

@@ -67,7 +67,7 @@ RankShards shards_of(const Program& program, Rank rank) {
     shard.parameters = unit.whole_param ? whole : piece;
     if (gradients[u].valid()) {
       // Where the update reads a view, the rank keeps the whole gradients that the view lies in.
-      shard.gradients = role.buffer(gradients[u]).parent.valid() ? whole : piece;
+      shard.gradients = role.buffer(gradients[u]).is_view() ? whole : piece;
     }
     if (unit.trained()) shard.optimizer = piece;
     shards.parameters += shard.parameters.size();

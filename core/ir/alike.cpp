@@ -13,8 +13,9 @@ bool alike(const Op& a, const Op& b) {
 }
 
 bool alike(const Buffer& a, const Buffer& b) {
-  return a.bytes == b.bytes && a.offset == b.offset && a.first == b.first && a.last == b.last &&
-         a.parent == b.parent && a.piece_of == b.piece_of && a.tier == b.tier;
+  return a.bytes == b.bytes && a.offset == b.offset && a.first() == b.first() &&
+         a.last() == b.last() && a.parent() == b.parent() && a.piece_of() == b.piece_of() &&
+         a.tier == b.tier;
 }
 
 bool alike(const Unit& a, const Unit& b) { return a.persistent() == b.persistent(); }
@@ -50,8 +51,7 @@ void take_plan(Role& role, const Role& other) {
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& planned = other.buffer(id);
     role.buffers[id].offset = planned.offset;
-    role.buffers[id].first = planned.first;
-    role.buffers[id].last = planned.last;
+    if (!planned.is_view()) role.buffers[id].set_lifetime(planned.first(), planned.last());
   }
   role.arena = other.arena;
   role.host_arena = other.host_arena;

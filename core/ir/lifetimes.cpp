@@ -1,16 +1,18 @@
 #include "core/ir/lifetimes.hpp"
 
 namespace lockstep {
+namespace {
 
 // There are about as many buffers as ops, so each op has a list of those that it begins or ends.
-std::vector<BufferId> temporaries_by(OpId Buffer::*op, const Role& role) {
+template <class OpOf>
+std::vector<BufferId> temporaries_by(const Role& role, OpOf&& op_of) {
   IndexVector<OpId, BufferId> first(role.ops.size());
   IndexVector<BufferId, BufferId> next(role.buffers.size());
   std::size_t count = 0;
   for (std::size_t i = role.buffers.size(); i-- > 0;) {
     const Buffer& buffer = role.buffers[i];
-    if (buffer.parent.valid() || buffer.persistent()) continue;
-    BufferId& of_op = first[buffer.*op];
+    if (buffer.is_view() || buffer.persistent()) continue;
+    BufferId& of_op = first[op_of(buffer)];
     next[i] = of_op;
     of_op = from_index<BufferId>(i);
     ++count;
@@ -21,6 +23,15 @@ std::vector<BufferId> temporaries_by(OpId Buffer::*op, const Role& role) {
     for (BufferId id = begin; id.valid(); id = next[id]) sorted.push_back(id);
   }
   return sorted;
+}
+
+}  // namespace
+
+std::vector<BufferId> temporaries_by_first(const Role& role) {
+  return temporaries_by(role, [](const Buffer& buffer) { return buffer.first(); });
+}
+std::vector<BufferId> temporaries_by_last(const Role& role) {
+  return temporaries_by(role, [](const Buffer& buffer) { return buffer.last(); });
 }
 
 BufferUses::BufferUses(const Role& role) : begin_(role.buffers.size() + 1, 0) {
@@ -39,8 +50,8 @@ BufferUses::BufferUses(const Role& role) : begin_(role.buffers.size() + 1, 0) {
     uses.visit(id, [this](const StreamUses::Use& use) {
       ops_.insert(ops_.end(), {use.first, use.last});
     });
-    const bool unused = !buffer.parent.valid() && !buffer.persistent() && !uses.any(id);
-    if (unused) ops_.insert(ops_.end(), {buffer.first, buffer.last});
+    const bool unused = !buffer.is_view() && !buffer.persistent() && !uses.any(id);
+    if (unused) ops_.insert(ops_.end(), {buffer.first(), buffer.last()});
     begin_[to_size(id) + 1] = ops_.size();
   }
 }

@@ -11,8 +11,10 @@
 
 namespace lockstep {
 
-/// The root buffers that have a lifetime, sorted by its first or its last op, and then by id.
-std::vector<BufferId> temporaries_by(OpId Buffer::*op, const Role& role);
+/// The root buffers that have a lifetime, sorted by its first op, and then by id.
+std::vector<BufferId> temporaries_by_first(const Role& role);
+/// The same by its last op.
+std::vector<BufferId> temporaries_by_last(const Role& role);
 
 /// Which streams use each root buffer, and the first and the last op of each that does.
 class StreamUses {

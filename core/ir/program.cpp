@@ -244,7 +244,7 @@ bool operator==(const Op& a, const Op& b) {
   return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
          a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
          a.layer == b.layer && a.stage == b.stage && a.root == b.root && a.largest == b.largest &&
-         a.microbatch == b.microbatch && a.rows == b.rows && a.row_bytes == b.row_bytes;
+         a.microbatch == b.microbatch;
 }
 
 std::int64_t Parameter::elements() const {
@@ -285,12 +285,23 @@ std::int64_t held_elements(const Program& program, const Unit& unit, const UnitP
 
 std::int64_t Role::arena_offset(BufferId id) const {
   std::int64_t offset = 0;
-  for (; id.valid(); id = buffer(id).parent) offset += buffer(id).offset;
+  for (; id.valid(); id = buffer(id).parent()) offset += buffer(id).offset;
   return offset;
 }
 
+bool Role::expect_rows(Op& op, ExpectedRows expected) {
+  op.rows = -1;
+  if (expected == ExpectedRows{}) return true;
+  const auto known = std::find(rows.begin(), rows.end(), expected);
+  const auto place = known - rows.begin();
+  if (place > std::numeric_limits<std::int16_t>::max()) return false;
+  if (known == rows.end()) rows.push_back(expected);
+  op.rows = static_cast<std::int16_t>(place);
+  return true;
+}
+
 BufferId Role::root(BufferId id) const {
-  while (buffer(id).parent.valid()) id = buffer(id).parent;
+  while (buffer(id).is_view()) id = buffer(id).parent();
   return id;
 }
 
@@ -303,7 +314,8 @@ bool Role::operator==(const Role& other) const {
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Op& a = ops[i];
     const Op& b = other.ops[i];
-    if (!same_slice(after, a.after_begin, other.after, b.after_begin, a.after_count) ||
+    if (rows_of(a) != other.rows_of(b) ||
+        !same_slice(after, a.after_begin, other.after, b.after_begin, a.after_count) ||
         !same_slice(args, a.args_begin, other.args, b.args_begin, a.args_count)) {
       return false;
     }
@@ -314,19 +326,19 @@ bool Role::operator==(const Role& other) const {
 std::int64_t arena_offset(const Program& program, Rank rank, BufferId id) {
   const Role& role = program.role_of(rank);
   std::int64_t offset = 0;
-  for (; id.valid(); id = role.buffer(id).parent) {
+  for (; id.valid(); id = role.buffer(id).parent()) {
     const Buffer& buffer = role.buffer(id);
     offset += buffer.offset;
-    if (buffer.piece_of.valid()) {
-      offset += position(program.mesh, program.group(buffer.piece_of), rank) * buffer.bytes.v;
+    if (buffer.piece_of().valid()) {
+      offset += position(program.mesh, program.group(buffer.piece_of()), rank) * buffer.bytes.v;
     }
   }
   return offset;
 }
 
 Bytes span_of(const Program& program, const Buffer& buffer) {
-  if (!buffer.piece_of.valid()) return buffer.bytes;
-  return group_size(program.mesh, program.group(buffer.piece_of)) * buffer.bytes;
+  if (!buffer.piece_of().valid()) return buffer.bytes;
+  return group_size(program.mesh, program.group(buffer.piece_of())) * buffer.bytes;
 }
 
 Access access(const Program& program, const Op& op, std::size_t index) {
@@ -362,7 +374,8 @@ Access access(const Program& program, const Op& op, std::size_t index) {
 Bytes payload_bytes(const Program& program, const Role& role, const Op& op) {
   if (op.kind == OpKind::Call) return Bytes{0};
   if (is_counted(op.kind)) {
-    const Bytes one{std::int64_t{op.rows} * op.row_bytes};
+    const ExpectedRows rows = role.rows_of(op);
+    const Bytes one{std::int64_t{rows.count} * rows.bytes};
     return op.kind == OpKind::AllToAllRows
                ? one
                : group_size(program.mesh, program.group(op.group())) * one;

@@ -130,24 +130,50 @@ std::string_view to_string(Tier tier);
 /// I/O moves whole blocks of so many bytes.
 inline constexpr std::int64_t kDriveBlock = 4096;
 
-/// A buffer, or a view, which is a byte range of its parent. Views have no lifetime of their own. A
-/// view with `piece_of` is a piece: member i of that group sees the bytes from offset + i × bytes
-/// on. ZeRO updates its piece of parameters that it holds whole.
-struct Buffer {
+/// The most names that a program may have. There are millions of buffers and ops, so that their
+/// fields have as few bits as they need; what does not fit is refused where programs come from.
+inline constexpr std::size_t kMostNames = 1 << 15;
+
+/// A buffer, or a view, which is a byte range of its parent. Views have no lifetime of their own.
+class Buffer {
+ public:
   Bytes bytes;
   std::int64_t offset = 0;  // in the arena of its tier; that of a view is in its parent
-  OpId first, last;         // ops of its lifetime, inclusive; both invalid if it is persistent
-  BufferId parent;          // invalid unless it is a view
-  GroupId piece_of;         // valid if it is a piece: each member of the group sees another one
-  BufferKind kind = BufferKind::Activation;
-  DType dtype = DType::F32;
-  Tier tier = Tier::Device;
+  BufferKind kind : 4 = BufferKind::Activation;
+  DType dtype : 4 = DType::F32;
+  Tier tier : 4 = Tier::Device;
+  Microbatch microbatch : kMicrobatchBits = -1;
   std::int16_t layer = -1;  // index of the layer it belongs to (embedding 0, blocks, head)
-  Microbatch microbatch = -1;
-  std::int32_t name = -1;  // into Program::names: "x", "saved", "grads"
-  bool persistent() const { return !first.valid() && !parent.valid(); }
+  std::int16_t name = -1;   // into Program::names: "x", "saved", "grads"
+
+  bool is_view() const { return begin_ < -1; }
+  bool persistent() const { return begin_ == -1; }
+  /// The ops of its lifetime, inclusive. Both are invalid if it is persistent or a view.
+  OpId first() const { return is_view() ? OpId{} : OpId{begin_}; }
+  OpId last() const { return is_view() ? OpId{} : OpId{end_}; }
+  /// Requires that it is no view.
+  void set_lifetime(OpId first, OpId last) {
+    begin_ = first.v;
+    end_ = last.v;
+  }
+  /// Invalid unless it is a view.
+  BufferId parent() const { return is_view() ? BufferId{-2 - begin_} : BufferId{}; }
+  /// Valid if it is a piece: member i of that group sees the bytes of the parent from offset + i ×
+  /// bytes on. ZeRO updates its piece of parameters that it holds whole.
+  GroupId piece_of() const { return is_view() ? GroupId{end_} : GroupId{}; }
+  /// Makes it a view; without a parent, a buffer of its own that has no lifetime.
+  void set_view(BufferId parent, GroupId piece_of = {}) {
+    begin_ = parent.valid() ? -2 - parent.v : -1;
+    end_ = parent.valid() ? piece_of.v : -1;
+  }
   bool operator==(const Buffer&) const = default;
+
+ private:
+  // The first and the last op of its lifetime. Of a view, its parent's number below -2, and the
+  // group of which it is a piece.
+  std::int32_t begin_ = -1, end_ = -1;
 };
+static_assert(sizeof(Buffer) == 32 && kNumBufferKinds <= 16 && kNumTiers <= 16);
 
 // ---------------------------------------------------------------- ops
 
@@ -279,21 +305,20 @@ std::string_view to_string(HostData data);
 /// `target` is the FunctionId of a call, the GroupId of a collective, the peer's coordinate along
 /// "pp" of a send or receive, or the HostData of a copy.
 struct Op {
-  OpKind kind = OpKind::Call;
-  Stream stream = Stream::Compute;
-  Phase phase = Phase::None;
+  OpKind kind : 5 = OpKind::Call;
+  bool largest : 1 = false;  // of an all-reduce: takes the largest of its members' values, no sum
+  Stream stream : 4 = Stream::Compute;
+  Phase phase : 4 = Phase::None;
+  std::uint16_t args_count = 0;
+  Microbatch microbatch : kMicrobatchBits = -1;
   std::uint8_t after_count = 0;
-  bool largest = false;  // of an all-reduce: takes the largest of its members' values, not the sum
   std::int32_t target = -1;
   std::uint32_t after_begin = 0;  // into Role::after
   std::uint32_t args_begin = 0;   // into Role::args
-  std::uint16_t args_count = 0;
   std::int16_t layer = -1;
   std::int16_t stage = -1;
-  std::int16_t root = 0;  // of a broadcast: the position in the group of the member that sends
-  Microbatch microbatch = -1;
-  std::int32_t rows = 0;       // where rows are counted: how many a member is expected to have
-  std::int32_t row_bytes = 0;  // likewise: bytes of each
+  std::int16_t root = 0;   // of a broadcast: the position in the group of the member that sends
+  std::int16_t rows = -1;  // into Role::rows, where rows are counted (Role::rows_of)
   FunctionId function() const { return {target}; }
   GroupId group() const { return {target}; }
   int peer() const { return target; }
@@ -303,10 +328,17 @@ struct Op {
   /// Whether the op brings what the data loader made of a microbatch's samples.
   bool brings_samples() const { return kind == OpKind::HostToDevice && is_batch(host()); }
 };
-static_assert(sizeof(Op) <= 64);
-/// Compares neither where the slices begin nor what they hold; operator== of Role compares the
-/// content.
+static_assert(sizeof(Op) == 28 && kNumOpKinds <= 32 && kNumStreams <= 16 && kNumPhases <= 16);
+/// Compares neither where lists and rows are found nor what is there; operator== of Role compares
+/// the content.
 bool operator==(const Op& a, const Op& b);
+
+/// What is expected of an op whose rows are counted as the program runs.
+struct ExpectedRows {
+  std::int32_t count = 0;  // how many a member has
+  std::int32_t bytes = 0;  // of each
+  bool operator==(const ExpectedRows&) const = default;
+};
 
 // ---------------------------------------------------------------- parameters
 
@@ -440,8 +472,9 @@ struct Role {
   std::vector<Rank> ranks;  // ascending
   IndexVector<OpId, Op> ops;
   IndexVector<BufferId, Buffer> buffers;
-  std::vector<OpId> after;     // the lists of all ops, one after the other (after_of)
-  std::vector<BufferId> args;  // likewise (args_of)
+  std::vector<OpId> after;         // the lists of all ops, one after the other (after_of)
+  std::vector<BufferId> args;      // likewise (args_of)
+  std::vector<ExpectedRows> rows;  // which differ: few do (rows_of)
   IndexVector<int, Unit> units;
   Bytes arena;        // peak memory: every buffer on the device lies in [0, arena)
   Bytes host_arena;   // likewise for the buffers in host memory
@@ -455,6 +488,11 @@ struct Role {
   std::span<const BufferId> args_of(const Op& op) const {
     return {args.data() + op.args_begin, op.args_count};
   }
+  ExpectedRows rows_of(const Op& op) const {
+    return op.rows < 0 ? ExpectedRows{} : rows[to_size(op.rows)];
+  }
+  /// Says how many rows an op is expected to move. False if too many other numbers are known.
+  [[nodiscard]] bool expect_rows(Op& op, ExpectedRows expected);
   const Buffer& buffer(BufferId id) const { return buffers[id]; }
   const Op& op(OpId id) const { return ops[id]; }
   /// The absolute offset in the arena of its tier, with the offsets of parents added; for a piece,

@@ -22,11 +22,11 @@ std::string gigabytes(Bytes bytes) {
 OpId peak_of(const Role& role) {
   OpId peak;
   for (const Buffer& buffer : role.buffers) {
-    if (buffer.tier != Tier::Device || buffer.parent.valid() || buffer.bytes.v == 0) continue;
+    if (buffer.tier != Tier::Device || buffer.is_view() || buffer.bytes.v == 0) continue;
     const std::int64_t end = buffer.offset + round_up(buffer.bytes.v, FreeList::kAlignment);
     if (end != role.arena.v) continue;
     if (buffer.persistent()) return {};
-    if (!peak.valid() || buffer.first < peak) peak = buffer.first;
+    if (!peak.valid() || buffer.first() < peak) peak = buffer.first();
   }
   return peak;
 }
@@ -35,8 +35,8 @@ std::string largest_buffers(const Program& program, const Role& role, OpId peak)
   std::vector<const Buffer*> largest;
   for (const Buffer& buffer : role.buffers) {
     const bool alive =
-        buffer.persistent() || (peak.valid() && buffer.first <= peak && peak <= buffer.last);
-    if (!buffer.parent.valid() && buffer.tier == Tier::Device && alive) largest.push_back(&buffer);
+        buffer.persistent() || (peak.valid() && buffer.first() <= peak && peak <= buffer.last());
+    if (!buffer.is_view() && buffer.tier == Tier::Device && alive) largest.push_back(&buffer);
   }
   std::stable_sort(largest.begin(), largest.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes.v > b->bytes.v; });

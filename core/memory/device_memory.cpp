@@ -105,8 +105,7 @@ class Terms {
     for (const BufferKind kind : {BufferKind::ParamFull, BufferKind::Grad}) {
       std::int64_t units = 0, one = 0;
       for (const Buffer& b : role_.buffers) {
-        if (b.kind != kind || b.tier != Tier::Device || b.parent.valid() || b.persistent())
-          continue;
+        if (b.kind != kind || b.tier != Tier::Device || b.is_view() || b.persistent()) continue;
         if (!is_alive(b, at) || !is_of_block(b)) continue;
         units += b.bytes.v;
         one = largest * size_of(b.dtype);
@@ -246,7 +245,7 @@ class Terms {
       const bool kept = std::any_of(args.begin(), args.end(), [&](BufferId id) {
         const Buffer& b = role_.buffer(role_.root(id));
         return b.name >= 0 && program_.names[to_size(b.name)].starts_with("saved") &&
-               b.first <= at && at <= b.last;
+               b.first() <= at && at <= b.last();
       });
       if (!kept) continue;
       bytes += saved_by_narrow_inputs(function);
@@ -361,7 +360,7 @@ Bytes memory_per_rank(const ClusterSpec& cluster, int ranks) {
 }
 
 bool is_alive(const Buffer& buffer, OpId at) {
-  return buffer.persistent() || (buffer.first <= at && at <= buffer.last);
+  return buffer.persistent() || (buffer.first() <= at && at <= buffer.last());
 }
 
 namespace {
@@ -370,9 +369,9 @@ namespace {
 std::vector<std::int64_t> alive_by_op(const Role& role, Tier tier) {
   std::vector<std::int64_t> change(role.ops.size() + 1, 0);
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.persistent() || b.tier != tier) continue;
-    change[to_size(b.first)] += b.bytes.v;
-    change[to_size(b.last) + 1] -= b.bytes.v;
+    if (b.is_view() || b.persistent() || b.tier != tier) continue;
+    change[to_size(b.first())] += b.bytes.v;
+    change[to_size(b.last()) + 1] -= b.bytes.v;
   }
   std::partial_sum(change.begin(), change.end(), change.begin());
   return change;

@@ -35,10 +35,10 @@ struct Communication {
   OpKind kind = OpKind::AllReduce;
   std::string axis;
   Formal in, out;
-  /// Where rows are counted: the counts that follow `in` and `out` among the arguments, and
-  /// Op::rows and Op::row_bytes.
+  /// Where rows are counted: the counts that follow `in` and `out` among the arguments, and what
+  /// Role::rows_of() will say.
   std::vector<Formal> counts = {};
-  std::int32_t rows = 0, row_bytes = 0;
+  ExpectedRows rows = {};
   bool operator==(const Communication&) const = default;
 };
 

@@ -346,9 +346,9 @@ class StepAssembly {
       made.counts.push_back(formal(entry.in[i], Access::Read));
     }
     if (!made.counts.empty()) {
-      made.rows = static_cast<std::int32_t>(entry.communication->rows);
-      made.row_bytes = static_cast<std::int32_t>(entry.communication->width *
-                                                 size_of(info_of(entry.in[0]).dtype));
+      made.rows = {static_cast<std::int32_t>(entry.communication->rows),
+                   static_cast<std::int32_t>(entry.communication->width *
+                                             size_of(info_of(entry.in[0]).dtype))};
     }
     return made;
   }

@@ -71,7 +71,7 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const std::vector<Rank> ranks = group(c.axis);
     if (!collectives || !begun || ranks.size() < 2) continue;
     const auto n = static_cast<int>(ranks.size());
-    const Bytes counted{std::int64_t{c.rows} * c.row_bytes *
+    const Bytes counted{std::int64_t{c.rows.count} * c.rows.bytes *
                         (c.kind == OpKind::AllToAllRows ? 1 : n)};
     const Bytes full = is_counted(c.kind) ? counted : std::max(c.in.bytes, c.out.bytes);
     const double time =

@@ -175,7 +175,7 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   events.reserve(2 * role.buffers.size());
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(id);
-    if (buffer.parent.valid() || buffer.tier != Tier::Device || buffer.bytes.v == 0) continue;
+    if (buffer.is_view() || buffer.tier != Tier::Device || buffer.bytes.v == 0) continue;
     if (buffer.persistent()) {
       live[buffer.kind] += buffer.bytes.v;
       continue;

@@ -28,30 +28,34 @@ std::string text(const Party& party) {
 
 }  // namespace
 
-Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
-                         std::span<const std::int64_t> bytes, DType dtype, int size) {
+Result<Party> make_party(const Program& program, Rank rank, OpId id,
+                         std::span<std::byte* const> args, std::span<const std::int64_t> bytes,
+                         DType dtype, int size) {
+  const Role& role = program.role_of(rank);
+  const Op& op = role.op(id);
   Party party{rank, id, op.kind, dtype, bytes[0], args[0], args[0], op.largest, op.root};
   if (is_counted(op.kind)) {
     const std::size_t last = op.kind == OpKind::AllToAllRows ? 3 : 2;  // of the arguments
-    party.bytes = op.row_bytes;
+    const ExpectedRows rows = role.rows_of(op);
+    party.bytes = rows.bytes;
     party.target = args[1];
-    party.given = bytes[0] / std::max(op.row_bytes, 1);
-    party.room = bytes[1] / std::max(op.row_bytes, 1);
-    party.expected = op.rows;
+    party.given = bytes[0] / std::max(rows.bytes, 1);
+    party.room = bytes[1] / std::max(rows.bytes, 1);
+    party.expected = rows.count;
     party.goes = reinterpret_cast<const std::int32_t*>(args[2]);
     party.comes = reinterpret_cast<const std::int32_t*>(args[last]);
     party.members = size;
     party.parts = bytes[2] / size_of(DType::I32) / size;
     const std::int64_t whole = std::max(party.given, party.room);
     const bool fits = op.kind == OpKind::AllToAllRows || whole == party.places() * size;
-    if (op.row_bytes > 0 && op.row_bytes % size_of(dtype) == 0 && bytes[2] == bytes[last] && fits &&
+    if (rows.bytes > 0 && rows.bytes % size_of(dtype) == 0 && bytes[2] == bytes[last] && fits &&
         party.parts * size * size_of(DType::I32) == bytes[2]) {
       return party;
     }
     return Error{ErrorKind::Internal,
                  place(rank, id, op.kind) + ": " + std::to_string(bytes[2]) + " B and " +
                      std::to_string(bytes[last]) + " B do not count rows of " +
-                     std::to_string(op.row_bytes) + " B for a group of " + std::to_string(size),
+                     std::to_string(rows.bytes) + " B for a group of " + std::to_string(size),
                  std::nullopt};
   }
   if (op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter ||

@@ -27,7 +27,7 @@ struct Party {
   int root = 0;                       // position of the member that sends a broadcast or message
   // Of a transfer of counted rows, whose `bytes` are those of one row:
   std::int64_t given = 0, room = 0;     // rows that fit into source and target
-  std::int64_t expected = 0;            // Op::rows
+  std::int64_t expected = 0;            // ExpectedRows::count
   const std::int32_t* goes = nullptr;   // by part: rows that go there, `parts` for each member
   const std::int32_t* comes = nullptr;  // likewise: rows that come from there
   std::int64_t parts = 0;
@@ -53,8 +53,9 @@ Result<void> check_room(const Party& party, std::span<const std::int64_t> rows);
 /// Communicator::enqueue. Error Internal if the two buffers of the op do not fit the group: the
 /// shards of a gather or scatter must add up to the full buffer, those of an all-to-all be equal,
 /// and counts of rows be as many for each member.
-Result<Party> make_party(Rank rank, OpId id, const Op& op, std::span<std::byte* const> args,
-                         std::span<const std::int64_t> bytes, DType dtype, int size);
+Result<Party> make_party(const Program& program, Rank rank, OpId op,
+                         std::span<std::byte* const> args, std::span<const std::int64_t> bytes,
+                         DType dtype, int size);
 
 /// Error Internal if the parties do not all mean the same transfer.
 Result<void> check_agreement(const std::vector<Party>& parties);

@@ -265,8 +265,7 @@ Program rows_program(int ranks, std::int64_t parts, std::int64_t given, std::int
                                        {2 * given, 2 * room, parts * ranks, parts * ranks});
   for (Role& role : program.roles) {
     for (Op& op : role.ops) {
-      op.row_bytes = 8;
-      op.rows = static_cast<std::int32_t>(given);
+      REQUIRE(role.expect_rows(op, {static_cast<std::int32_t>(given), 8}));
     }
   }
   return program;
@@ -333,10 +332,7 @@ TEMPLATE_LIST_TEST_CASE("counted rows are gathered to places, and sums of them c
       Program program = collective_program(
           ranks, gathers ? OpKind::AllGatherRows : OpKind::ReduceScatterRows, DType::I32,
           {gathers ? 2 * kPlaces : all_places, gathers ? all_places : 2 * kPlaces, kParts * ranks});
-      for (Op& op : program.roles[0].ops) {
-        op.row_bytes = 8;
-        op.rows = 6;
-      }
+      for (Op& op : program.roles[0].ops) REQUIRE(program.roles[0].expect_rows(op, {6, 8}));
       Ranks<TestType> all(program);
       const auto value = [](Rank r, std::int64_t i) {
         return static_cast<std::int32_t>(1000 * r + i);

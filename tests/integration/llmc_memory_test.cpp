@@ -73,7 +73,7 @@ std::int64_t activations_at(const Role& role, std::size_t op) {
   const OpId at{static_cast<std::int32_t>(op)};
   std::int64_t bytes = 0;
   for (const Buffer& b : role.buffers) {
-    const bool alive = !b.parent.valid() && b.first <= at && at <= b.last;
+    const bool alive = !b.is_view() && b.first() <= at && at <= b.last();
     if (b.kind == BufferKind::Activation && alive) bytes += b.bytes.v;
   }
   return bytes;
@@ -102,7 +102,7 @@ TEST_CASE("llm.c's parameters, gradients and optimizer states of GPT-2 1558M", "
   for (const Unit& unit : role.units) parameters += unit.elements;
   CHECK(parameters == kParameters);
   for (const Buffer& b : role.buffers) {
-    const bool whole = b.kind == BufferKind::Grad && !b.parent.valid();
+    const bool whole = b.kind == BufferKind::Grad && !b.is_view();
     if (b.persistent() || whole) mib[b.kind] += static_cast<double>(b.bytes.v) / kMiB;
   }
   // The log, in MiB: params 2971, grads 2971; m, v and master 742 each, an eighth of 4 bytes.

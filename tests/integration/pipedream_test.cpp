@@ -221,7 +221,7 @@ int most_copies(const Role& role) {
     std::map<int, int> alive;  // by layer
     const OpId op{static_cast<std::int32_t>(i)};
     for (const Buffer& b : role.buffers) {
-      if (b.kind != BufferKind::ParamVersion || op < b.first || b.last < op) continue;
+      if (b.kind != BufferKind::ParamVersion || op < b.first() || b.last() < op) continue;
       most = std::max(most, ++alive[b.layer]);
     }
   }

@@ -81,19 +81,19 @@ bool Mutator::change_buffer() {
       what_ += "kind";
       return true;
     case 2:
-      if (!b.parent.valid()) return false;
+      if (!b.is_view()) return false;
       b.offset = std::max<std::int64_t>(
           0, b.offset + (chance() ? 1 : -1) * size_of(b.dtype) * static_cast<int>(1 + pick(8)));
       what_ += "offset";
       return true;
     case 3:
-      if (!b.parent.valid()) return false;
-      b.piece_of =
-          chance() ? GroupId{} : GroupId{static_cast<std::int32_t>(pick(p_.groups.size()))};
+      if (!b.is_view()) return false;
+      b.set_view(b.parent(),
+                 chance() ? GroupId{} : GroupId{static_cast<std::int32_t>(pick(p_.groups.size()))});
       what_ += "group of its pieces";
       return true;
     case 4:
-      b.name = p_.names.empty() ? -1 : static_cast<std::int32_t>(pick(p_.names.size()));
+      b.name = p_.names.empty() ? -1 : static_cast<std::int16_t>(pick(p_.names.size()));
       what_ += "name";
       return true;
     case 5:
@@ -102,12 +102,12 @@ bool Mutator::change_buffer() {
       what_ += "layer and microbatch";
       return true;
     case 6:
-      if (!b.parent.valid()) return false;
-      b.parent = {static_cast<std::int32_t>(pick(role.buffers.size()))};
+      if (!b.is_view()) return false;
+      b.set_view({static_cast<std::int32_t>(pick(role.buffers.size()))}, b.piece_of());
       what_ += "parent";
       return true;
     default:
-      if (b.parent.valid()) return false;
+      if (b.is_view()) return false;
       b.bytes = Bytes{b.bytes.v + (chance() ? 1 : -1) * size_of(b.dtype)};
       what_ += "size";
       return true;

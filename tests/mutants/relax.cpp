@@ -9,11 +9,10 @@ namespace {
 void give_own_bytes(Role& role) {
   IndexArray<Tier, std::int64_t, kNumTiers> ends{};
   for (Buffer& buffer : role.buffers) {
-    if (buffer.first.valid()) {
-      buffer.first = {0};
-      buffer.last = {static_cast<std::int32_t>(role.ops.size()) - 1};
+    if (buffer.is_view()) continue;
+    if (!buffer.persistent()) {
+      buffer.set_lifetime({0}, {static_cast<std::int32_t>(role.ops.size()) - 1});
     }
-    if (buffer.parent.valid()) continue;
     buffer.offset = ends[buffer.tier];
     ends[buffer.tier] += round_up(buffer.bytes.v, kDriveBlock);
   }

@@ -96,10 +96,11 @@ ChakraNode ChakraWriter::node(Rank rank, const Role& role, OpId id) const {
     return node;
   }
   // That of the first argument, which of a gather is the member's own.
+  const ExpectedRows rows = role.rows_of(op);
   const std::int64_t payload = !is_counted(op.kind) ? role.buffer(role.args_of(op)[0]).bytes.v
                                : op.kind == OpKind::ReduceScatterRows
                                    ? payload_bytes(program_, role, op).v
-                                   : std::int64_t{op.rows} * op.row_bytes;
+                                   : std::int64_t{rows.count} * rows.bytes;
   node.payload = at_least_one(payload);
   if (is_copy(op.kind)) {
     // What the host gives and takes is small, and ASTRA-sim has memory beside the device's only if

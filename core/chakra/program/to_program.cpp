@@ -377,7 +377,7 @@ class Builder {
   BufferId buffer(Role& role, const Op& op, std::int64_t bytes) {
     const auto number = static_cast<int>(role.args.size() - op.args_begin);
     const auto [known, fresh] =
-        shared_.try_emplace({role.ranks[0], op.stream, bytes, number}, BufferId{});
+        shared_.try_emplace({role.ranks[0], Stream{op.stream}, bytes, number}, BufferId{});
     if (fresh) known->second = new_buffer(role, bytes, Tier::Device);
     return known->second;
   }

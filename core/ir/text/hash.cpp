@@ -42,8 +42,8 @@ void add_buffer(NumberHash& hash, const Buffer& buffer) {
                    static_cast<int>(buffer.tier), buffer.layer}));
   hash.add(buffer.bytes.v);
   hash.add(buffer.offset);
-  hash.add(buffer.first.v, buffer.last.v);
-  hash.add(buffer.parent.v, buffer.piece_of.v);
+  hash.add(buffer.first().v, buffer.last().v);
+  hash.add(buffer.parent().v, buffer.piece_of().v);
   hash.add(buffer.microbatch, buffer.name);
 }
 
@@ -52,7 +52,7 @@ void add_op(NumberHash& hash, const Role& role, const Op& op) {
                    static_cast<int>(op.phase), op.layer}));
   hash.add(packed({op.stage, op.root, op.after_count, op.args_count}));
   hash.add(op.target, op.microbatch);
-  if (is_counted(op.kind)) hash.add(op.rows, op.row_bytes);
+  if (is_counted(op.kind)) hash.add(role.rows_of(op).count, role.rows_of(op).bytes);
   if (op.largest) hash.add(std::int64_t{1});
   // The counts above tell where the first list ends.
   for (const OpId earlier : role.after_of(op)) hash.add(std::int64_t{earlier.v});

@@ -249,8 +249,12 @@ class Parser {
 
   bool names() {
     while (!s_.in.line_ends()) {
+      const char* start = s_.in.mark();
       std::string name;
       if (!s_.in.name(name)) return false;
+      if (s_.program.names.size() == kMostNames) {
+        return s_.in.fail(start, "a program has at most " + std::to_string(kMostNames) + " names");
+      }
       s_.names.add(name);
       s_.program.names.push_back(std::move(name));
     }

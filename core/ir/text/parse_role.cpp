@@ -70,25 +70,32 @@ class RoleParser {
   bool buffer(const char* start) {
     Role& role = s_.program.roles.back();
     Buffer buffer;
+    BufferKind kind{};
+    DType dtype{};
     if (!s_.expect_index(start, role.buffers.size(), "buffer") ||
-        !s_.choose(s_.buffer_kinds, "buffer kind", buffer.kind) ||
-        !s_.choose(s_.dtypes, "dtype", buffer.dtype) || !s_.in.number(buffer.bytes.v)) {
+        !s_.choose(s_.buffer_kinds, "buffer kind", kind) || !s_.choose(s_.dtypes, "dtype", dtype) ||
+        !s_.in.number(buffer.bytes.v)) {
       return false;
     }
+    buffer.kind = kind;
+    buffer.dtype = dtype;
     for (const Tier tier : {Tier::Host, Tier::Drive}) {
       if (s_.in.take(to_string(tier))) buffer.tier = tier;
     }
-    if (s_.in.take("view=") && !s_.buffer_id(buffer.parent)) return false;
+    BufferId parent;
+    if (s_.in.take("view=") && !s_.buffer_id(parent)) return false;
+    buffer.set_view(parent);
     if (!s_.in.expect('@') || !s_.in.number(buffer.offset)) return false;
     std::uint32_t seen = 0;
     while (!s_.in.line_ends()) {
+      const char* at = s_.in.mark();
       int found = 0;
       if (!s_.key(buffer_keys(), seen, found) || !s_.in.expect('=')) return false;
       const bool read = found == 0   ? s_.in.number(buffer.layer)
-                        : found == 1 ? s_.in.number(buffer.microbatch)
-                        : found == 2 ? s_.in.reference(s_.names, "name", buffer.name)
-                        : found == 3 ? live(buffer)
-                                     : s_.in.reference(s_.groups, "group", buffer.piece_of.v);
+                        : found == 1 ? microbatch(buffer)
+                        : found == 2 ? name(buffer)
+                        : found == 3 ? live(at, buffer)
+                                     : piece(at, buffer);
       if (!read) return false;
     }
     role.buffers.push_back(buffer);
@@ -100,17 +107,26 @@ class RoleParser {
     Op op;
     op.after_begin = static_cast<std::uint32_t>(role.after.size());
     op.args_begin = static_cast<std::uint32_t>(role.args.size());
+    OpKind kind{};
     if (!s_.expect_index(start, role.ops.size(), "op") ||
-        !s_.choose(s_.op_kinds, "op kind", op.kind) || !target(op)) {
+        !s_.choose(s_.op_kinds, "op kind", kind)) {
       return false;
     }
+    op.kind = kind;
+    if (!target(op)) return false;
+    ExpectedRows rows;
     std::uint32_t seen = 0;
     while (!s_.in.line_ends()) {
       const char* at = s_.in.mark();
       int found = 0;
-      if (!s_.key(op_keys(), seen, found) || !s_.in.expect('=') || !op_value(at, found, role, op)) {
+      if (!s_.key(op_keys(), seen, found) || !s_.in.expect('=') ||
+          !op_value(at, found, role, op, rows)) {
         return false;
       }
+    }
+    if (!role.expect_rows(op, rows)) {
+      return s_.in.fail(start, "the ops of a role expect at most " +
+                                   std::to_string(role.rows.size()) + " different rows");
     }
     role.ops.push_back(op);
     return true;
@@ -198,9 +214,41 @@ class RoleParser {
     }
   }
 
-  bool live(Buffer& buffer) {
-    if (!s_.in.take('-') && !s_.op_id(buffer.first)) return false;
-    return s_.in.expect('.') && s_.in.expect('.') && (s_.in.take('-') || s_.op_id(buffer.last));
+  template <class OpOrBuffer>
+  bool microbatch(OpOrBuffer& of) {
+    const char* at = s_.in.mark();
+    Microbatch number = 0;
+    if (!s_.in.number(number)) return false;
+    of.microbatch = number;
+    return of.microbatch == number || s_.in.fail(at, "microbatches are numbered from 0 to " +
+                                                         std::to_string(kMostMicrobatches - 1));
+  }
+
+  bool name(Buffer& buffer) {
+    std::int32_t name = 0;
+    if (!s_.in.reference(s_.names, "name", name)) return false;
+    buffer.name = static_cast<std::int16_t>(name);
+    return true;
+  }
+
+  bool live(const char* at, Buffer& buffer) {
+    OpId first, last;
+    if (!s_.in.take('-') && !s_.op_id(first)) return false;
+    if (!s_.in.expect('.') || !s_.in.expect('.')) return false;
+    if (!s_.in.take('-') && !s_.op_id(last)) return false;
+    if (buffer.is_view()) {
+      return s_.in.fail(at, "a view lives as long as its parent: leave out live=");
+    }
+    buffer.set_lifetime(first, last);
+    return true;
+  }
+
+  bool piece(const char* at, Buffer& buffer) {
+    GroupId group;
+    if (!s_.in.reference(s_.groups, "group", group.v)) return false;
+    if (!buffer.is_view()) return s_.in.fail(at, "a piece is a view: say of what with view=");
+    buffer.set_view(buffer.parent(), group);
+    return true;
   }
 
   bool target(Op& op) {
@@ -210,27 +258,35 @@ class RoleParser {
     return s_.in.expect_word("pp") && s_.in.expect('=') && s_.in.number(op.target);
   }
 
-  bool op_value(const char* at, int key, Role& role, Op& op) {
+  bool op_value(const char* at, int key, Role& role, Op& op, ExpectedRows& rows) {
     switch (key) {
-      case 0:
-        return s_.choose(s_.phases, "phase", op.phase);
+      case 0: {
+        Phase phase{};
+        if (!s_.choose(s_.phases, "phase", phase)) return false;
+        op.phase = phase;
+        return true;
+      }
       case 1:
         return s_.in.number(op.stage);
       case 2:
-        return s_.in.number(op.microbatch);
+        return microbatch(op);
       case 3:
         return s_.in.number(op.layer);
-      case 4:
-        return s_.choose(s_.streams, "stream", op.stream);
+      case 4: {
+        Stream stream{};
+        if (!s_.choose(s_.streams, "stream", stream)) return false;
+        op.stream = stream;
+        return true;
+      }
       case 5:
         return ids(at, role.after, op.after_begin, op.after_count,
                    [this](OpId& out) { return s_.op_id(out); });
       case 7:
         return s_.in.number(op.root);
       case 8:
-        return s_.in.number(op.rows);
+        return s_.in.number(rows.count);
       case 9:
-        return s_.in.number(op.row_bytes);
+        return s_.in.number(rows.bytes);
       case 10: {
         int largest = 0;
         if (!s_.in.number(largest)) return false;

@@ -359,11 +359,11 @@ class Printer {
   void put_buffer(std::size_t id, const Buffer& buffer) {
     put("  %b", id, " ", to_string(buffer.kind), " ", to_string(buffer.dtype), " ", buffer.bytes.v);
     if (buffer.tier != Tier::Device) put(" ", to_string(buffer.tier));
-    if (buffer.parent.valid()) put(" view=", buffer.parent);
+    if (buffer.is_view()) put(" view=", buffer.parent());
     put(" @", buffer.offset);
-    if (buffer.piece_of.valid()) {
+    if (buffer.piece_of().valid()) {
       put(" piece_of=");
-      put_reference(groups_, buffer.piece_of.v);
+      put_reference(groups_, buffer.piece_of().v);
     }
     put_if<int>("layer", buffer.layer, -1);
     put_if<int>("mb", buffer.microbatch, -1);
@@ -371,11 +371,11 @@ class Printer {
       put(" name=");
       put_reference(names_, buffer.name);
     }
-    if (buffer.first.valid() || buffer.last.valid()) {
+    if (buffer.first().valid() || buffer.last().valid()) {
       put(" live=");
-      put_live_end(buffer.first);
+      put_live_end(buffer.first());
       put("..");
-      put_live_end(buffer.last);
+      put_live_end(buffer.last());
     }
     put("\n");
   }
@@ -398,8 +398,8 @@ class Printer {
     put_if<int>("layer", op.layer, -1);
     put_if<int>("root", op.root, 0);
     put_if<int>("largest", op.largest ? 1 : 0, 0);
-    put_if<int>("rows", op.rows, 0);
-    put_if<int>("row_bytes", op.row_bytes, 0);
+    put_if<int>("rows", role.rows_of(op).count, 0);
+    put_if<int>("row_bytes", role.rows_of(op).bytes, 0);
     put(" stream=", to_string(op.stream));
     put_ids(" after=", role.after, op.after_begin, op.after_count);
     put_ids(" args=", role.args, op.args_begin, op.args_count);

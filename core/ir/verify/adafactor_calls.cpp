@@ -20,7 +20,7 @@ bool Values::whole_arguments(RoleRun& run, OpId id, IndexVector<int, std::option
   if (!arguments(run, id, held, found)) return false;
   const Op& op = run.role.op(id);
   for (std::size_t i = 0; i < held.size(); ++i) {
-    if (held[i] || run.role.buffer(run.role.args_of(op)[i]).piece_of.valid()) continue;
+    if (held[i] || run.role.buffer(run.role.args_of(op)[i]).piece_of().valid()) continue;
     Content all;
     if (!content(run, run.ranges.touch(op, i), all)) return false;
     held[i] = all;

@@ -28,7 +28,7 @@ class Tenancies {
     for (const BufferId id : role_.buffers.ids()) {
       if (role_.buffer(id).persistent()) all.push_back(id);
     }
-    const std::vector<BufferId> temporaries = temporaries_by(&Buffer::first, role_);
+    const std::vector<BufferId> temporaries = temporaries_by_first(role_);
     all.insert(all.end(), temporaries.begin(), temporaries.end());
     for (const BufferId id : all) {
       if (faults_.full()) return;
@@ -75,11 +75,11 @@ class Tenancies {
     const Buffer& buffer = role_.buffer(id);
     bool outside = false;
     uses_.visit(id, [&](const StreamUses::Use& use) {
-      outside = outside || use.first < buffer.first || buffer.last < use.last;
+      outside = outside || use.first < buffer.first() || buffer.last() < use.last;
     });
     if (!outside) return;
     for (const OpId op : role_.ops.ids()) {
-      if (buffer.first <= op && op <= buffer.last) continue;
+      if (buffer.first() <= op && op <= buffer.last()) continue;
       for (const BufferId argument : role_.args_of(role_.op(op))) {
         if (ranges_.root(argument) == id) add_use_outside_life(op, id);
       }
@@ -97,7 +97,7 @@ class Tenancies {
         buffer.offset, buffer.offset + buffer.bytes.v, [&](Tenancy& tenancy) {
           if (tenancy.newest != newest) {
             newest = tenancy.newest;
-            if (lives(newest, buffer.first)) living = newest;
+            if (lives(newest, buffer.first())) living = newest;
           }
           tenancy.newest = id;
           if (tenancy.used.valid() && tenancy.used != last) {
@@ -121,25 +121,25 @@ class Tenancies {
   bool lives(BufferId id, OpId at) const {
     if (!id.valid()) return false;
     const Buffer& buffer = role_.buffer(id);
-    return buffer.persistent() || buffer.last >= at;
+    return buffer.persistent() || buffer.last() >= at;
   }
 
   void add_use_outside_life(OpId id, BufferId root) {
     const Buffer& buffer = role_.buffer(root);
     faults_.add(op_at(program_, role_, id) + " uses " + buffer_name(program_, role_, root) +
-                (id < buffer.first
-                     ? " before it is allocated, at %" + std::to_string(buffer.first.v)
+                (id < buffer.first()
+                     ? " before it is allocated, at %" + std::to_string(buffer.first().v)
                      : " after it is freed: use after free; its last op is %" +
-                           std::to_string(buffer.last.v) + " " +
-                           describe(program_, role_, buffer.last)));
+                           std::to_string(buffer.last().v) + " " +
+                           describe(program_, role_, buffer.last())));
   }
 
   void add_overlap(BufferId id, BufferId other) {
     const Buffer& buffer = role_.buffer(id);
     const std::string when = buffer.persistent()
                                  ? " for the whole step"
-                                 : " at %" + std::to_string(buffer.first.v) + " (" +
-                                       describe(program_, role_, buffer.first) + ")";
+                                 : " at %" + std::to_string(buffer.first().v) + " (" +
+                                       describe(program_, role_, buffer.first()) + ")";
     faults_.add("rank " + std::to_string(role_.ranks.front()) + ": buffers " +
                 buffer_name(program_, role_, id) + " and " + buffer_name(program_, role_, other) +
                 " overlap in the arena and are alive together" + when);

@@ -43,13 +43,13 @@ bool Values::holds(RoleRun& run, OpId id, std::size_t arg, std::vector<Held>& ou
   const Touch touch = run.ranges.touch(op, arg);
   if (!holds(run, touch, out)) return false;
   const Buffer& buffer = run.role.buffer(run.role.args_of(op)[arg]);
-  if (!buffer.piece_of.valid()) return true;
+  if (!buffer.piece_of().valid()) return true;
   std::optional<Content> whole = unite(out);
   if (!whole) {
     out.clear();
     return true;
   }
-  whole->pattern = piece_of_whole(whole->pattern, program_.group(buffer.piece_of));
+  whole->pattern = piece_of_whole(whole->pattern, program_.group(buffer.piece_of()));
   out = {{0, buffer.bytes.v, *whole}};
   if (whole->pattern == 0) out.clear();
   return true;
@@ -169,9 +169,9 @@ void Values::put(RoleRun& run, OpId id, std::size_t arg, const std::vector<Held>
   const Op& op = run.role.op(id);
   const Touch touch = run.ranges.touch(op, arg);
   const Buffer& buffer = run.role.buffer(run.role.args_of(op)[arg]);
-  if (!buffer.piece_of.valid()) return put(run, touch, held);
+  if (!buffer.piece_of().valid()) return put(run, touch, held);
   std::optional<Content> piece = unite(held);
-  if (piece) piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of));
+  if (piece) piece->pattern = whole_of_piece(piece->pattern, program_.group(buffer.piece_of()));
   if (!piece || piece->pattern == 0) piece.emplace();  // there is no whole with such pieces
   put(run, touch, *piece);
 }

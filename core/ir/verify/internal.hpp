@@ -67,7 +67,7 @@ class Ranges {
   BufferId root(BufferId buffer) const { return roots_[buffer]; }
   /// Where it begins in its root, in bytes.
   std::int64_t offset(BufferId buffer) const { return is_view(buffer) ? view(buffer).offset : 0; }
-  bool is_piece(BufferId buffer) const { return role_.buffer(buffer).piece_of.valid(); }
+  bool is_piece(BufferId buffer) const { return role_.buffer(buffer).piece_of().valid(); }
 
  private:
   struct View {

@@ -61,7 +61,7 @@ class Races {
       }
       known = unused_.back();
       unused_.pop_back();
-      if (!role_.buffer(root).persistent()) ends_.push({role_.buffer(root).last, root});
+      if (!role_.buffer(root).persistent()) ends_.push({role_.buffer(root).last(), root});
     }
     return histories_[known];
   }

@@ -9,10 +9,17 @@ namespace {
 
 constexpr Microbatch kShared = -1, kUnused = -2;  // of a root
 
+// Ages are small where microbatches find the same: it was made before the first of them. Of more
+// changes than a byte counts nothing is known, and the microbatches are followed one by one.
+constexpr std::uint8_t kOld = 255;
+std::uint8_t age_of(std::uint32_t changes) {
+  return static_cast<std::uint8_t>(std::min<std::uint32_t>(changes, kOld));
+}
+
 /// Whether two buffers are alike in what a reader can tell of them.
 bool alike(const Buffer& a, const Buffer& b) {
-  return a.bytes == b.bytes && a.piece_of == b.piece_of && a.kind == b.kind && a.dtype == b.dtype &&
-         a.tier == b.tier && a.layer == b.layer && a.name == b.name;
+  return a.bytes == b.bytes && a.piece_of() == b.piece_of() && a.kind == b.kind &&
+         a.dtype == b.dtype && a.tier == b.tier && a.layer == b.layer && a.name == b.name;
 }
 
 }  // namespace
@@ -155,12 +162,12 @@ Repeats::Comparison Repeats::begin_comparison(RoleId id) const {
       if (owners_[id][root] != kShared) continue;
       Age& age = ages[root];
       const Does what = does(op, a);
-      std::uint32_t& found = result.age[op.args_begin + a];
+      std::uint8_t& found = result.age[op.args_begin + a];
       if (what == Does::Add) {
-        found = age.writes;
+        found = age_of(age.writes);
         ++age.adds;
       } else if (what != Does::PutLoss) {
-        found = age.writes + age.adds;
+        found = age_of(age.writes + age.adds);
       }
       if (what == Does::Write || what == Does::PutLoss) ++age.writes;
     }
@@ -179,7 +186,7 @@ bool Repeats::repeats(RoleId id, Microbatch original, Microbatch mb) {
     const bool same = at_a < at_b && a.kind == b.kind && a.stream == b.stream &&
                       a.phase == b.phase && a.target == b.target && a.layer == b.layer &&
                       a.stage == b.stage && a.root == b.root && a.rows == b.rows &&
-                      a.row_bytes == b.row_bytes && a.args_count == b.args_count;
+                      a.args_count == b.args_count;
     if (!same || !same_arguments(id, a, b)) return false;
     keep_common_waits(id, at_a, at_b);
   }
@@ -202,7 +209,8 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
     if (of_a != of_b && !alike(role.buffer(of_a), role.buffer(of_b))) return false;
     if (owner[root_a] == kShared) {
       if (root_a != root_b) return false;
-      const bool finds_the_same = known.age[a.args_begin + n] == known.age[b.args_begin + n];
+      const std::uint8_t age = known.age[a.args_begin + n];
+      const bool finds_the_same = age == known.age[b.args_begin + n] && age != kOld;
       if (of_a == of_b && finds_the_same) continue;
       if (a.kind == OpKind::Call && does(a, n) == Does::PutLoss) continue;
       return false;

@@ -83,8 +83,8 @@ class Repeats {
     std::int32_t count(Microbatch mb) const { return begin[mb + 1] - begin[mb]; }
   };
 
-  struct Comparison {                // what is known of a role while microbatches are compared
-    std::vector<std::uint32_t> age;  // by argument: of what it finds, if it is shared
+  struct Comparison {               // what is known of a role while microbatches are compared
+    std::vector<std::uint8_t> age;  // by argument: how often what it finds changed, if it is shared
     IndexVector<BufferId, BufferId> image;  // by root of an original: what stands for it last
   };
 

@@ -33,23 +33,23 @@ class RoleCheck {
         faults_.add(name() + " has a name that does not exist");
       }
       std::int64_t limit = role_.arena_of(buffer.tier).v;
-      if (buffer.parent.valid()) {
-        if (!in_table(buffer.parent.v, buffers)) {
-          faults_.add(name() + " is a view of %b" + number(buffer.parent.v) +
+      if (buffer.is_view()) {
+        if (!in_table(buffer.parent().v, buffers)) {
+          faults_.add(name() + " is a view of %b" + number(buffer.parent().v) +
                       ", which does not exist");
           continue;
         }
-        const Buffer& parent = role_.buffer(buffer.parent);
+        const Buffer& parent = role_.buffer(buffer.parent());
         limit = parent.bytes.v;
         if (buffer.tier != parent.tier) {
           faults_.add(name() + " is not in the memory of its parent");
         }
         if (buffer.tier == Tier::Drive) faults_.add(name() + " is a view of what lies on a drive");
-        if (parent.piece_of.valid()) faults_.add(name() + " is a view of a piece");
-      } else if (buffer.first.valid() != buffer.last.valid() || buffer.first > buffer.last ||
-                 buffer.last.v >= ops) {
-        faults_.add(name() + " has the lifetime %" + number(buffer.first.v) + "..%" +
-                    number(buffer.last.v) + " in a list of " + number(ops) + " ops");
+        if (parent.piece_of().valid()) faults_.add(name() + " is a view of a piece");
+      } else if (buffer.first().valid() != buffer.last().valid() ||
+                 buffer.first() > buffer.last() || buffer.last().v >= ops) {
+        faults_.add(name() + " has the lifetime %" + number(buffer.first().v) + "..%" +
+                    number(buffer.last().v) + " in a list of " + number(ops) + " ops");
       }
       if (buffer.tier == Tier::Drive && buffer.offset % kDriveBlock != 0) {
         faults_.add(name() + " begins at " + number(buffer.offset) +
@@ -57,20 +57,19 @@ class RoleCheck {
                     " bytes");
       }
       std::int64_t bytes = buffer.bytes.v;  // of all pieces together
-      if (buffer.piece_of.v != -1) {
-        if (!buffer.parent.valid() || !in_table(buffer.piece_of.v, program_.groups)) {
-          faults_.add(name() + " is a piece of " +
-                      (buffer.parent.valid() ? "a group that does not exist" : "no buffer"));
+      if (buffer.piece_of().v != -1) {
+        if (!in_table(buffer.piece_of().v, program_.groups)) {
+          faults_.add(name() + " is a piece of a group that does not exist");
           continue;
         }
-        check_membership(id, buffer.piece_of);
-        const std::int64_t n = size_of_group(buffer.piece_of);
+        check_membership(id, buffer.piece_of());
+        const std::int64_t n = size_of_group(buffer.piece_of());
         if (__builtin_mul_overflow(bytes, n, &bytes)) bytes = limit + 1;
       }
       std::int64_t end = 0;
       if (buffer.offset < 0 || __builtin_add_overflow(buffer.offset, bytes, &end) || end > limit) {
         faults_.add(name() + " (" + number(bytes) + " bytes at " + number(buffer.offset) +
-                    ") lies outside its " + (buffer.parent.valid() ? "parent of " : "arena of ") +
+                    ") lies outside its " + (buffer.is_view() ? "parent of " : "arena of ") +
                     number(limit) + " bytes");
       }
     }
@@ -112,7 +111,7 @@ class RoleCheck {
       BufferId at = start;
       while (at.valid() && !visited_from[at].valid()) {
         visited_from[at] = start;
-        at = role_.buffer(at).parent;
+        at = role_.buffer(at).parent();
       }
       if (at.valid() && visited_from[at] == start) {
         return faults_.add(rank_name() + "%b" + number(at.v) + " is a view of itself");
@@ -170,6 +169,10 @@ class RoleCheck {
       if (std::size_t{op.after_begin} + op.after_count > role_.after.size() ||
           std::size_t{op.args_begin} + op.args_count > role_.args.size()) {
         faults_.add(name() + ": its lists lie outside their pools");
+        continue;
+      }
+      if (op.rows != -1 && !in_table(op.rows, role_.rows)) {
+        faults_.add(name() + ": its rows are not in their table");
         continue;
       }
       for (const OpId dependency : role_.after_of(op)) {
@@ -267,9 +270,10 @@ class RoleCheck {
       faults_.add(name + ": reads " + std::string(to_string(buffer(0).dtype)) + " but writes " +
                   std::string(to_string(buffer(1).dtype)));
     }
-    if (op.rows < 0 || op.row_bytes <= 0 || buffer(0).bytes.v % op.row_bytes != 0 ||
-        buffer(1).bytes.v % op.row_bytes != 0) {
-      return faults_.add(name + ": its buffers do not consist of rows of " + number(op.row_bytes) +
+    const ExpectedRows rows = role_.rows_of(op);
+    if (rows.count < 0 || rows.bytes <= 0 || buffer(0).bytes.v % rows.bytes != 0 ||
+        buffer(1).bytes.v % rows.bytes != 0) {
+      return faults_.add(name + ": its buffers do not consist of rows of " + number(rows.bytes) +
                          " bytes");
     }
     const Bytes whole = std::max(buffer(0).bytes, buffer(1).bytes);

@@ -30,7 +30,7 @@ IntervalMap<Content>& RoleRun::held(BufferId root) {
   if (unused_.empty()) unused_.push_back(&contents_.emplace_back());
   content = unused_.back();
   unused_.pop_back();
-  if (!role.buffer(root).persistent()) ends_.push({role.buffer(root).last, root});
+  if (!role.buffer(root).persistent()) ends_.push({role.buffer(root).last(), root});
   return *content;
 }
 

@@ -158,7 +158,7 @@ bool Values::collective(RoleRun& run, OpId id) {
   if (!in_place) {
     const Touch from = run.ranges.touch(op, 0), to = run.ranges.touch(op, 1);
     const auto own_piece = [&](BufferId id) {
-      const GroupId pieces = run.role.buffer(id).piece_of;
+      const GroupId pieces = run.role.buffer(id).piece_of();
       return pieces.valid() && program_.group(pieces).dims == group.dims;
     };
     const bool overlap = from.root == to.root && from.begin < to.end && to.begin < from.end;
@@ -217,8 +217,7 @@ bool Values::in_equal_parts(RoleRun& run, OpId id, const Group& group, const Con
     return true;
   }
   const Buffer& buffer = run.role.buffer(run.role.args_of(op)[0]);
-  const std::int64_t whole =
-      (buffer.parent.valid() ? run.role.buffer(buffer.parent) : buffer).bytes.v;
+  const std::int64_t whole = (buffer.is_view() ? run.role.buffer(buffer.parent()) : buffer).bytes.v;
   const std::int64_t parts = whole / std::max<std::int64_t>(buffer.bytes.v, 1);
   for (const int axis : group.dims) {
     if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) continue;
@@ -282,7 +281,7 @@ bool Values::broadcast(RoleRun& run, OpId id, const Group& group, const std::set
   const RoleId own = program_.role_of_rank[run.rank];
   const Rank root = members(program_.mesh, group, run.rank)[to_size(op.root)];
   const RoleId from = program_.role_of_rank[root];
-  if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
+  if (run.role.buffer(run.role.args_of(op)[0]).piece_of().valid()) {
     return fault(run, id, "broadcasts each rank's own piece of a buffer");
   }
   if (from != own) {
@@ -435,7 +434,7 @@ bool Values::send(RoleRun& run, OpId id) {
     messages_[channel_of(run, op)].push_back(std::move(held));
     return true;
   }
-  if (run.role.buffer(run.role.args_of(op)[0]).piece_of.valid()) {
+  if (run.role.buffer(run.role.args_of(op)[0]).piece_of().valid()) {
     return fault(run, id, "receives into each rank's own piece of a buffer");
   }
   receive(run, id);

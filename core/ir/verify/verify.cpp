@@ -33,9 +33,9 @@ Ranges::Ranges(const Program& program, const Role& role)
   for (const BufferId id : role.buffers.ids()) {
     BufferId root = id;
     std::int64_t offset = 0;
-    while (root >= id && role.buffer(root).parent.valid()) {
+    while (root >= id && role.buffer(root).is_view()) {
       offset += role.buffer(root).offset;
-      root = role.buffer(root).parent;
+      root = role.buffer(root).parent();
     }
     if (root < id) {  // a parent that comes before its view, whose place is known
       offset += this->offset(root);
@@ -43,7 +43,7 @@ Ranges::Ranges(const Program& program, const Role& role)
     }
     roots_[id] = root;
     if (root == id) continue;
-    const bool piece = role.buffer(id).piece_of.valid();
+    const bool piece = role.buffer(id).piece_of().valid();
     views_.push_back({id, offset, piece ? span_of(program, role.buffer(id)).v : 0});
   }
   positions_.resize(program.groups.size());
@@ -130,10 +130,12 @@ std::vector<Error> verify(const Program& program) {
   verification::check_structure(program, faults);
   if (faults.none()) verification::check_input(program, faults);
   if (!faults.none()) return faults.take();
-  const Folding folding = fold(program);
-  const verification::Traffic traffic = verification::traffic_of(program);
-  verification::check_matching(program, folding, traffic, faults);
-  if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
+  {
+    const Folding folding = fold(program);
+    const verification::Traffic traffic = verification::traffic_of(program);
+    verification::check_matching(program, folding, traffic, faults);
+    if (faults.none()) verification::check_deadlock(program, folding, traffic, faults);
+  }
   std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) ranges.emplace_back(program, role);
   const verification::Repeats repeats(program, ranges);

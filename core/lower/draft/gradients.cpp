@@ -46,7 +46,7 @@ class MicrobatchSplitter {
       if (unit < 0) continue;
       any = true;
       const Found& found = gradient_of(to_size(unit), op);
-      if (found.writer != std::pair<int, Microbatch>{op.layer, op.microbatch})
+      if (found.writer != std::pair<int, Microbatch>{op.layer, Microbatch{op.microbatch}})
         added.push_back(formals[a].name);
       found_[found.gradient].ready = i;
       arg = found_[found.gradient].buffer;

@@ -30,10 +30,18 @@ void make_room(std::vector<T>& list, std::size_t more) {
 
 }  // namespace
 
-std::int32_t ProgramBuilder::name(std::string_view text) {
+void ProgramBuilder::add_fault(std::string message) {
+  if (!fault_) fault_ = Error{ErrorKind::Internal, std::move(message), std::nullopt};
+}
+
+std::int16_t ProgramBuilder::name(std::string_view text) {
   const auto found = names_.find(text);
   if (found != names_.end()) return found->second;
-  const auto index = static_cast<std::int32_t>(program.names.size());
+  const auto index = static_cast<std::int16_t>(program.names.size());
+  if (program.names.size() == kMostNames) {
+    add_fault("a program has at most " + std::to_string(kMostNames) + " names of buffers");
+    return -1;
+  }
   program.names.emplace_back(text);
   names_.emplace(text, index);
   return index;
@@ -56,11 +64,9 @@ FunctionId ProgramBuilder::function(const Function& function) {
   const auto found = functions_.find(function.name);
   if (found != functions_.end()) {
     const Function& known = program.function(found->second);
-    if (known.emitted != fingerprint(function) && !fault_) {
-      fault_ = Error{ErrorKind::Internal,
-                     "two different functions have one name: " + signature(known) + " and " +
-                         signature(function),
-                     std::nullopt};
+    if (known.emitted != fingerprint(function)) {
+      add_fault("two different functions have one name: " + signature(known) + " and " +
+                signature(function));
     }
     return found->second;
   }
@@ -79,7 +85,7 @@ BufferId add_buffer(Role& role, Buffer buffer) {
 
 BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes) {
   Buffer view = role.buffer(parent);
-  view.parent = parent;
+  view.set_view(parent);
   view.offset = offset;
   view.bytes = bytes;
   return add_buffer(role, view);
@@ -87,7 +93,7 @@ BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes)
 
 BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes) {
   const BufferId piece = add_view(role, parent, 0, bytes);
-  role.buffers[piece].piece_of = group;
+  role.buffers[piece].set_view(parent, group);
   return piece;
 }
 

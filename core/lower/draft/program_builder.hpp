@@ -17,17 +17,18 @@ namespace lockstep {
 class ProgramBuilder {
  public:
   Program program;  // without roles, which passes still change in Draft::roles
-  std::int32_t name(std::string_view text);  // returns an index into program.names
+  std::int16_t name(std::string_view text);  // returns an index into program.names
   GroupId group(std::string_view name, const std::vector<std::string_view>& dims,
                 std::vector<int> only = {});
   /// The function of that name, which is added if it is new. Two different functions of one name
   /// are a fault of the pass.
   FunctionId function(const Function& function);
-  /// The first fault, of kind Internal. Lowering ends with it after the pass.
+  /// Notes a fault of the pass. Lowering ends with the first one, of kind Internal, after the pass.
+  void add_fault(std::string message);
   const std::optional<Error>& fault() const { return fault_; }
 
  private:
-  std::map<std::string, std::int32_t, std::less<>> names_;
+  std::map<std::string, std::int16_t, std::less<>> names_;
   std::map<std::string, FunctionId, std::less<>> functions_;
   std::optional<Error> fault_;
 };

@@ -22,7 +22,7 @@ struct KnownStep {
   Stream stream = Stream::Compute;
   std::int32_t target = -1;  // Op::target
   std::vector<Argument> arguments;
-  std::int32_t rows = 0, row_bytes = 0;  // as in Op
+  ExpectedRows rows;  // as Role::rows_of() says
 };
 
 /// The tables that the host makes of a microbatch's samples for layers.
@@ -124,7 +124,7 @@ class RoleExpander {
     return declare_buffer(draft_, out_.role, buffer_kind, name, bytes, layer, mb);
   }
   /// Adds a buffer of that name, an index into Program::names.
-  BufferId add(std::int32_t name, BufferKind buffer_kind, Bytes bytes, int layer, Microbatch mb) {
+  BufferId add(std::int16_t name, BufferKind buffer_kind, Bytes bytes, int layer, Microbatch mb) {
     const BufferId id = out_.role.buffers.next();
     Buffer& buffer = out_.role.buffers.emplace_back();  // in its place: there are many
     buffer.bytes = bytes;
@@ -361,7 +361,7 @@ class RoleExpander {
     for (std::size_t i = 0; i < built.size(); ++i) {
       if (const auto* f = std::get_if<Function>(&built[i])) {
         const FunctionId id = draft_.function(*f, {layer(l).kind, phase, i});
-        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, arguments(f->formals), 0, 0});
+        entry->second.push_back({OpKind::Call, Stream::Compute, id.v, arguments(f->formals), {}});
       } else {
         const auto& c = std::get<Communication>(built[i]);
         std::vector<Formal> formals = {c.in};
@@ -369,8 +369,7 @@ class RoleExpander {
         formals.insert(formals.end(), c.counts.begin(), c.counts.end());
         const bool stages = c.axis == "pp" || c.axis == "vocabulary";
         entry->second.push_back({c.kind, stages ? Stream::Stages : Stream::Layer,
-                                 draft_.axis_group(c.axis).v, arguments(formals), c.rows,
-                                 c.row_bytes});
+                                 draft_.axis_group(c.axis).v, arguments(formals), c.rows});
       }
     }
     return entry->second;
@@ -387,8 +386,9 @@ class RoleExpander {
         args_.push_back(argument.parts == 1 ? buffer : part_of(buffer, argument));
       }
       op(step.kind, step.stream, step.target, action, l, args_, begin_after_);
-      out_.role.ops.back().rows = step.rows;
-      out_.role.ops.back().row_bytes = step.row_bytes;
+      if (is_counted(step.kind) && !out_.role.expect_rows(out_.role.ops.back(), step.rows)) {
+        draft_.add_fault("the ops of a role expect too many different numbers of rows");
+      }
       begin_after_ = {};
     }
   }

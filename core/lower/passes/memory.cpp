@@ -55,7 +55,7 @@ class ArenaPlanner {
     for (Buffer& buffer : role_.buffers) {
       if (buffer.persistent()) place(buffer);
     }
-    const std::vector<BufferId> expiries = temporaries_by(&Buffer::last, role_);
+    const std::vector<BufferId> expiries = temporaries_by_last(role_);
     auto expired = expiries.begin();
     auto use = uses_.all().begin();
     Dependencies dependencies(role_);
@@ -71,7 +71,7 @@ class ArenaPlanner {
           });
         }
       }
-      for (; expired != expiries.end() && role_.buffer(*expired).last == id; ++expired) {
+      for (; expired != expiries.end() && role_.buffer(*expired).last() == id; ++expired) {
         arenas_[role_.buffer(*expired).tier].give_back(stays_[*expired].lot, expired->v);
       }
       dependencies.end();
@@ -109,8 +109,8 @@ class ArenaPlanner {
     for (const StreamUses::Use& use : uses_.all()) {
       if (persistent[use.root] != 0) continue;
       Buffer& buffer = role_.buffers[use.root];
-      if (!buffer.first.valid()) buffer.first = use.first;
-      buffer.last = std::max(buffer.last, use.last);
+      const OpId first = buffer.first().valid() ? buffer.first() : use.first;
+      buffer.set_lifetime(first, std::max(buffer.last(), use.last));
     }
     ByStream next = no_ops();  // by stream, the next op after the present one
     IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
@@ -132,17 +132,18 @@ class ArenaPlanner {
     const OpId end{static_cast<std::int32_t>(role_.ops.size()) - 1};
     for (const BufferId id : role_.buffers.ids()) {
       Buffer& buffer = role_.buffers[id];
-      if (!buffer.last.valid()) continue;
-      const OpId used_last = buffer.last;
-      const Stream last = role_.op(used_last).stream;
-      const OpId receive = receives[buffer.last];
-      const bool at_once = last == Stream::DriveWrite && !writes_behind_;
-      if (last != Stream::Compute && last != Stream::Host && !at_once) {
-        const OpId later = next_on_stream[buffer.last];
-        if (later.valid()) buffer.last = later;
+      const OpId used_last = buffer.last();
+      if (!used_last.valid()) continue;
+      OpId last = used_last;
+      const Stream stream = role_.op(used_last).stream;
+      const bool at_once = stream == Stream::DriveWrite && !writes_behind_;
+      if (stream != Stream::Compute && stream != Stream::Host && !at_once) {
+        const OpId later = next_on_stream[used_last];
+        if (later.valid()) last = later;
       }
-      buffer.last = std::max(buffer.last, receive);
-      if (keeps_sent_ && role_.op(used_last).kind == OpKind::Send) buffer.last = end;
+      last = std::max(last, receives[used_last]);
+      if (keeps_sent_ && role_.op(used_last).kind == OpKind::Send) last = end;
+      buffer.set_lifetime(buffer.first(), last);
     }
   }
 

@@ -56,8 +56,7 @@ class HostRewriter {
     Buffer other = role_.buffer(id);
     other.tier = other.tier == Tier::Host ? Tier::Device : Tier::Host;
     other.offset = 0;
-    other.parent = {};
-    other.piece_of = {};
+    other.set_view({});
     behind_.push_back(behind);
     return add_buffer(role_, other);
   }
@@ -204,7 +203,9 @@ class HostRewriter {
       if (id.valid()) id = moved_to[id];
     };
     role_.buffers = std::move(buffers);
-    for (Buffer& b : role_.buffers) renumber(b.parent);
+    for (Buffer& b : role_.buffers) {
+      if (b.is_view()) b.set_view(moved_to[b.parent()], b.piece_of());
+    }
     for (BufferId& arg : role_.args) renumber(arg);
     for (Unit& unit : role_.units) {
       for (BufferId* id : {&unit.param, &unit.master, &unit.adam_m, &unit.adam_v}) renumber(*id);

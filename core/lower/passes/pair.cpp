@@ -32,8 +32,10 @@ void pair(ProgramBuilder& build, IndexVector<int, DraftRole>& roles, const Sched
   for (std::size_t r = 0; r < roles.size(); ++r) {
     const Paired pairs = paired(schedule.actions[r]);
     for (Op& op : roles[r].role.ops) {
-      if (op.kind != OpKind::Call || pairs.count({op.phase, op.stage, op.microbatch}) == 0)
+      if (op.kind != OpKind::Call ||
+          pairs.count({Phase{op.phase}, op.stage, Microbatch{op.microbatch}}) == 0) {
         continue;
+      }
       Function function = build.program.function(op.function());
       function.name += ".pair";
       for (Kernel& kernel : function.kernels) {

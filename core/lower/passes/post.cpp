@@ -61,7 +61,7 @@ class Rendezvous {
         open = true;
         const bool sends = op.kind == OpKind::Send;
         const bool forward = op.stream == Stream::SendForward || op.stream == Stream::RecvForward;
-        const int nth = count[{op.peer(), op.stream}]++;
+        const int nth = count[{op.peer(), Stream{op.stream}}]++;
         const Message message =
             sends ? Message(r, op.peer(), forward, nth) : Message(op.peer(), r, forward, nth);
         ranks_.back().waits.back().push_back({message, {static_cast<std::int32_t>(i)}});

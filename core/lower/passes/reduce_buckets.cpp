@@ -76,7 +76,7 @@ class Buckets {
     if (!views()) return;
     for (const auto& [u, at] : units_) {
       Buffer& grad = role_.buffers[out_.units[u].grad];
-      grad.parent = grads_;
+      grad.set_view(grads_);
       grad.offset = at;
     }
   }

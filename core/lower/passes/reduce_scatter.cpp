@@ -49,7 +49,7 @@ class Scatterer {
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
       if (!scatters(u)) continue;
       Buffer& grad = role_.buffers[out_.units[u].grad];
-      grad.parent = grads;
+      grad.set_view(grads);
       grad.offset = at;
       at += grad.bytes.v;
     }
@@ -150,7 +150,7 @@ class Scatterer {
     slices.kind = BufferKind::Comm;
     slices.dtype = sum_type(gradient.dtype);
     slices.bytes = Bytes{what.elements * outer * size_of(slices.dtype)};
-    slices.parent = {};
+    slices.set_view({});
     slices.offset = 0;
     slices.name = draft_.name("slices");
     const BufferId sums = add_buffer(role_, slices);

@@ -31,7 +31,7 @@ IndexVector<BufferId, Cells> cells_of(const Program& program, const Role& role,
   for (const BufferId id : places.ids()) {
     Place& place = places[id];
     place.root = id;
-    for (; role.buffer(place.root).parent.valid(); place.root = role.buffer(place.root).parent) {
+    for (; role.buffer(place.root).is_view(); place.root = role.buffer(place.root).parent()) {
       place.begin += role.buffer(place.root).offset;
     }
     place.end = place.begin + span_of(program, role.buffer(id)).v;

@@ -43,7 +43,8 @@ std::vector<int> unshards_of_ops(const Role& role, const std::vector<Action>& ac
   for (const Op& op : role.ops) {
     const bool same = before != nullptr && before->phase == op.phase && before->stage == op.stage &&
                       before->microbatch == op.microbatch;
-    of_op.push_back(same ? of_op.back() : of_action[{op.phase, op.stage, op.microbatch}]);
+    of_op.push_back(same ? of_op.back()
+                         : of_action[{Phase{op.phase}, op.stage, Microbatch{op.microbatch}}]);
     before = &op;
   }
   return of_op;

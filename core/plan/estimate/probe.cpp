@@ -61,13 +61,13 @@ RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& 
   std::vector<double> change(role.ops.size() + 1, 0);
   double persistent = 0;
   for (const Buffer& b : role.buffers) {
-    if (b.parent.valid() || b.tier != Tier::Device) continue;
+    if (b.is_view() || b.tier != Tier::Device) continue;
     if (b.persistent()) {
       persistent += static_cast<double>(b.bytes.v);
       continue;
     }
-    change[to_size(b.first)] += static_cast<double>(b.bytes.v);
-    change[to_size(b.last) + 1] -= static_cast<double>(b.bytes.v);
+    change[to_size(b.first())] += static_cast<double>(b.bytes.v);
+    change[to_size(b.last()) + 1] -= static_cast<double>(b.bytes.v);
   }
   const std::vector<StepPart> parts = parts_of(role);
   int last_layer = 0;

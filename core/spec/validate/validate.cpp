@@ -372,6 +372,15 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   const int v = strategy.pipeline_parallel_virtual_stages;
   if (s.training.local_batch_size < 1 || s.num_microbatches() < 1) return;  // noted already
   const int m = s.num_microbatches();
+  if (m > kMostMicrobatches) {
+    faults.add(strategy.pipeline_parallel_microbatches > 1
+                   ? "parallelism.pipeline_parallel_microbatches"
+                   : "training.global_batch_size",
+               "the step would have " + std::to_string(m) +
+                   " microbatches, of which a program has "
+                   "at most " +
+                   std::to_string(kMostMicrobatches) + ": make these larger");
+  }
   if (!strategy.pipeline_parallel_schedule_csv.empty()) {
     for (const std::string& fault :
          check_schedule(strategy.pipeline_parallel_schedule_actions, p, strategy.num_stages(), m)) {

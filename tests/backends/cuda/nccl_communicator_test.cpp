@@ -211,8 +211,7 @@ TEST_CASE("rows go as messages of as many as counts say, and none where there ar
   const BufferId comes = builder.buffer(BufferKind::Comm, DType::I32, 4);
   builder.op(OpKind::AllToAllRows, Stream::Layer, 0, {from, to, goes, comes});
   Role role = builder.finish({0, 1});
-  role.ops[0].row_bytes = 12;
-  role.ops[0].rows = 10;
+  REQUIRE(role.expect_rows(role.ops[0], {10, 12}));
   program.roles.push_back(role);
   FakeNccl nccl;
   nccl.moves = false;
@@ -259,8 +258,7 @@ TEST_CASE("counted rows are gathered by messages, and summed for each member tha
     const BufferId rows = builder.buffer(BufferKind::Comm, DType::I32, 4);
     builder.op(kind, Stream::Layer, 0, {from, to, rows});
     Role role = builder.finish({0, 1});
-    role.ops[0].row_bytes = 12;
-    role.ops[0].rows = 5;
+    REQUIRE(role.expect_rows(role.ops[0], {5, 12}));
     program.roles.push_back(role);
     FakeNccl nccl;
     nccl.moves = false;

@@ -25,29 +25,29 @@ class RoleBuilder {
 
   OpId call(FunctionId function, std::initializer_list<OpId> after = {}, Phase phase = Phase::F,
             Stream stream = Stream::Compute) {
-    return add({.kind = OpKind::Call, .stream = stream, .phase = phase, .target = function.v},
+    return add(Op{.kind = OpKind::Call, .stream = stream, .phase = phase, .target = function.v},
                after, {});
   }
   OpId collective(OpKind kind, GroupId group, Stream stream, BufferId buffer,
                   std::initializer_list<OpId> after = {}) {
-    return add({.kind = kind, .stream = stream, .target = group.v}, after, {buffer, buffer});
+    return add(Op{.kind = kind, .stream = stream, .target = group.v}, after, {buffer, buffer});
   }
   OpId send(int peer, bool backward, BufferId buffer, std::initializer_list<OpId> after = {}) {
-    return add({.kind = OpKind::Send,
-                .stream = backward ? Stream::SendBackward : Stream::SendForward,
-                .target = peer},
+    return add(Op{.kind = OpKind::Send,
+                  .stream = backward ? Stream::SendBackward : Stream::SendForward,
+                  .target = peer},
                after, {buffer});
   }
   OpId recv(int peer, bool backward, BufferId buffer, std::initializer_list<OpId> after = {}) {
-    return add({.kind = OpKind::Recv,
-                .stream = backward ? Stream::RecvBackward : Stream::RecvForward,
-                .target = peer},
+    return add(Op{.kind = OpKind::Recv,
+                  .stream = backward ? Stream::RecvBackward : Stream::RecvForward,
+                  .target = peer},
                after, {buffer});
   }
   OpId copy(BufferId buffer) {
-    return add({.kind = OpKind::HostToDevice,
-                .stream = Stream::Copy,
-                .target = static_cast<std::int32_t>(HostData::Tokens)},
+    return add(Op{.kind = OpKind::HostToDevice,
+                  .stream = Stream::Copy,
+                  .target = static_cast<std::int32_t>(HostData::Tokens)},
                {}, {buffer});
   }
   BufferId buffer(std::int64_t bytes, BufferKind kind = BufferKind::Boundary, OpId first = {},
@@ -55,8 +55,7 @@ class RoleBuilder {
     Buffer b;
     b.bytes = {bytes};
     b.kind = kind;
-    b.first = first;
-    b.last = last;
+    b.set_lifetime(first, last);
     role_.buffers.push_back(b);
     return {static_cast<std::int32_t>(role_.buffers.size()) - 1};
   }

@@ -17,8 +17,7 @@ Buffer buffer(std::int64_t offset, std::int64_t bytes, int first, int last) {
   Buffer b;
   b.offset = offset;
   b.bytes = {bytes};
-  b.first = {first};
-  b.last = {last};
+  b.set_lifetime({first}, {last});
   return b;
 }
 
@@ -36,7 +35,7 @@ HandMade three_ops() {
   }
   role.arena = {100};
   Buffer view = buffer(0, 20, 0, 2);
-  view.parent = {1};
+  view.set_view({1});
   role.buffers = {buffer(0, 40, -1, -1), buffer(40, 20, 0, 1), buffer(80, 10, 1, 1), view,
                   buffer(40, 50, 2, 2)};
   return m;
@@ -59,7 +58,8 @@ TEST_CASE("bytes that a transfer used last are taken over when it ends, not when
           "[core][analysis]") {
   HandMade m = three_ops();
   // Reserved until op 2, but nothing names it after op 1.
-  m.program.roles[0].buffers[2].last = {2};
+  Buffer& longer = m.program.roles[0].buffers[2];
+  longer.set_lifetime(longer.first(), {2});
   const std::vector<BufferLife> lives = buffer_lives(StepGraph(m.trace, 0, &m.program), 0);
   CHECK(lives[2].buffer.v == 2);
   CHECK(lives[2].until == seconds(2));

@@ -204,12 +204,11 @@ TEST_CASE("memory by kind is taken where most bytes are alive", "[core][analysis
     Buffer b;
     b.kind = kind;
     b.bytes = {bytes};
-    b.first = {first};
-    b.last = {last};
+    b.set_lifetime({first}, {last});
     return b;
   };
   Buffer view = buffer(BufferKind::Activation, 500, 0, 2);
-  view.parent = {0};
+  view.set_view({0});
   m.program.roles[0].buffers = {
       buffer(BufferKind::Param, 100, -1, -1), buffer(BufferKind::Activation, 60, 0, 1),
       buffer(BufferKind::Workspace, 30, 1, 1), buffer(BufferKind::Comm, 80, 2, 2), view};

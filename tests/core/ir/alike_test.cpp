@@ -9,6 +9,11 @@ using namespace lockstep;
 
 namespace {
 
+/// Lets a buffer begin and end so many ops later.
+void shift_life(Buffer& buffer, int first, int last) {
+  buffer.set_lifetime({buffer.first().v + first}, {buffer.last().v + last});
+}
+
 Role a_role() { return sample::parse(sample::Sample{}.text()).roles.front(); }
 
 }  // namespace
@@ -44,10 +49,10 @@ TEST_CASE("roles are not alike if one thing differs that decides on memory", "[c
       [](Role& r) { r.ops.pop_back(); },
       [](Role& r) { r.buffers[5].bytes = Bytes{8}; },
       [](Role& r) { r.buffers[5].offset += 16; },
-      [](Role& r) { ++r.buffers[5].last.v; },
-      [](Role& r) { --r.buffers[5].first.v; },
-      [](Role& r) { r.buffers[5].parent = {4}; },
-      [](Role& r) { r.buffers[5].piece_of = {0}; },
+      [](Role& r) { shift_life(r.buffers[5], 0, 1); },
+      [](Role& r) { shift_life(r.buffers[5], -1, 0); },
+      [](Role& r) { r.buffers[5].set_view({4}); },
+      [](Role& r) { r.buffers[5].set_view({4}, {0}); },
       [](Role& r) { r.buffers[5].tier = Tier::Host; },
       [](Role& r) { r.units[0].adam_v = {}; },
   };

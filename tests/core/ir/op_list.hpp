@@ -24,15 +24,14 @@ inline void reorder(Role& role, const IndexVector<OpId, Op>& ops,
     op.after_count = static_cast<std::uint8_t>(kept.size());
     after.insert(after.end(), kept.begin(), kept.end());
   }
-  const auto place = [&](OpId& id, int step) {
-    if (!id.valid()) return;
+  const auto place = [&](OpId id, int step) {
     OpId at = id;
     while (at.valid() && at < moved.next() && !moved[at].valid()) at.v += step;
-    if (at.valid() && at < moved.next()) id = moved[at];
+    return at.valid() && at < moved.next() ? moved[at] : id;
   };
   for (Buffer& buffer : role.buffers) {
-    place(buffer.first, 1);
-    place(buffer.last, -1);
+    if (buffer.is_view()) continue;
+    buffer.set_lifetime(place(buffer.first(), 1), place(buffer.last(), -1));
   }
   role.ops = std::move(renewed);
   role.after = std::move(after);

@@ -109,9 +109,9 @@ TEST_CASE("views resolve to their root and to an absolute offset", "[core][ir]")
   Role role;
   role.buffers.resize(3);
   role.buffers[0].offset = 100;
-  role.buffers[1].parent = {0};
+  role.buffers[1].set_view({0});
   role.buffers[1].offset = 20;
-  role.buffers[2].parent = {1};
+  role.buffers[2].set_view({1});
   role.buffers[2].offset = 3;
   CHECK(role.root({2}) == BufferId{0});
   CHECK(role.root({0}) == BufferId{0});

@@ -37,7 +37,7 @@ Exchanges exchanges(const Program& program, Phase phase, int layer) {
     if (!is_collective(op.kind) || op.phase != phase || op.layer != layer) continue;
     if (program.group(op.group()).name != "cp") continue;
     CHECK(op.stream == Stream::Layer);
-    found.emplace(op.kind, payload_bytes(program, role, op).v);
+    found.emplace(OpKind{op.kind}, payload_bytes(program, role, op).v);
   }
   return found;
 }
@@ -144,7 +144,7 @@ TEST_CASE("a rank that passes keys on holds those of two ranks at a time", "[cor
       std::int64_t alive = 0;
       for (const Buffer& b : role.buffers) {
         const bool keys = b.name >= 0 && program.names[b.name].starts_with("keys.");
-        if (keys && b.first <= op && op <= b.last) alive += b.bytes.v;
+        if (keys && b.first() <= op && op <= b.last()) alive += b.bytes.v;
       }
       most = std::max(most, alive);
     }

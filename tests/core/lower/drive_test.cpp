@@ -66,7 +66,7 @@ std::int64_t most_staged(const Role& role) {
     std::int64_t bytes = 0;
     for (const Buffer& b : role.buffers) {
       const bool state = b.kind == BufferKind::Master || b.kind == BufferKind::Optimizer;
-      if (state && b.tier == Tier::Host && b.first <= id && id <= b.last) bytes += b.bytes.v;
+      if (state && b.tier == Tier::Host && b.first() <= id && id <= b.last()) bytes += b.bytes.v;
     }
     most = std::max(most, bytes);
   }
@@ -140,7 +140,7 @@ TEST_CASE("every buffer of a drive, and beside it in host memory, begins at a bl
   const Program program = lowered(on_drive({1, 3}));
   std::int64_t blocks = 0;
   for (const Buffer& b : program.roles[0].buffers) {
-    if (b.tier == Tier::Device || b.parent.valid()) continue;
+    if (b.tier == Tier::Device || b.is_view()) continue;
     CHECK(b.offset % kDriveBlock == 0);
     if (b.tier == Tier::Drive) blocks += round_up(b.bytes.v, kDriveBlock);
   }

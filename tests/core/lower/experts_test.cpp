@@ -270,7 +270,8 @@ TEST_CASE("ranks that divide each expert gather its rows and scatter its sums, e
           std::map<std::pair<OpKind, Phase>, std::int64_t> found;
           for (const Op& op : program.roles[0].ops) {
             if (op.stream != Stream::Layer || program.group(op.group()).name != "tp") continue;
-            found[{op.kind, op.phase}] += payload_bytes(program, program.roles[0], op).v;
+            found[{OpKind{op.kind}, Phase{op.phase}}] +=
+                payload_bytes(program, program.roles[0], op).v;
           }
           return found;
         };

@@ -33,7 +33,7 @@ double adapter_elements(const ModelSpec& m, bool attention = true, bool network 
 double bytes_of(const Program& program, BufferKind kind) {
   double bytes = 0;
   for (const Buffer& buffer : program.roles[0].buffers) {
-    const bool counts = kind == BufferKind::Grad ? !buffer.parent.valid() : buffer.persistent();
+    const bool counts = kind == BufferKind::Grad ? !buffer.is_view() : buffer.persistent();
     if (buffer.kind == kind && counts) bytes += static_cast<double>(buffer.bytes.v);
   }
   return bytes;

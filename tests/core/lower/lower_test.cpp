@@ -195,8 +195,9 @@ TEST_CASE("FSDP keeps at most prefetch + 1 gathered blocks alive", "[core][lower
     for (std::size_t i = 0; i < role.ops.size(); ++i) {
       int alive = 0;
       for (const Buffer& b : role.buffers) {
-        alive += b.kind == BufferKind::ParamFull && b.first.v <= static_cast<int>(i) &&
-                 static_cast<int>(i) <= b.last.v && program.names[b.name].rfind("blocks.", 0) == 0;
+        alive += b.kind == BufferKind::ParamFull && b.first().v <= static_cast<int>(i) &&
+                 static_cast<int>(i) <= b.last().v &&
+                 program.names[b.name].rfind("blocks.", 0) == 0;
       }
       most = std::max(most, alive);
     }

@@ -132,7 +132,7 @@ TEST_CASE("gradients leave for the host while backward goes on", "[core][lower]"
   std::int64_t all = 0;
   std::int64_t host = 0;
   for (const Buffer& buffer : role.buffers) {
-    if (buffer.kind != BufferKind::Grad || buffer.parent.valid()) continue;
+    if (buffer.kind != BufferKind::Grad || buffer.is_view()) continue;
     (buffer.tier == Tier::Host ? host : all) += buffer.bytes.v;
   }
   CHECK(host == all / 3);  // of each unit: the whole, its shard, the shard on the host

@@ -91,7 +91,7 @@ TEST_CASE("gradients that are no views of their buckets are copied there and bac
     const auto kept = [](const Program& program, BufferKind kind) {
       std::int64_t bytes = 0;
       for (const Buffer& buffer : program.roles[0].buffers) {
-        if (buffer.kind == kind && !buffer.parent.valid()) bytes += buffer.bytes.v;
+        if (buffer.kind == kind && !buffer.is_view()) bytes += buffer.bytes.v;
       }
       return bytes;
     };
@@ -191,8 +191,8 @@ TEST_CASE("accumulation in shards scatters every microbatch and keeps one unit's
           std::int64_t alive = 0;
           for (const Unit& unit : role.units) alive -= 4 * unit.shard_elements;
           for (const Buffer& b : role.buffers) {
-            if (b.kind != BufferKind::Grad || b.first.v > static_cast<int>(i)) continue;
-            if (static_cast<int>(i) <= b.last.v) alive += b.bytes.v;
+            if (b.kind != BufferKind::Grad || b.first().v > static_cast<int>(i)) continue;
+            if (static_cast<int>(i) <= b.last().v) alive += b.bytes.v;
           }
           most = std::max(most, alive);
         }

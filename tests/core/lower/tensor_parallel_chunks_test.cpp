@@ -168,7 +168,7 @@ TEST_CASE("verify refuses a chunk in the place of another, and rows in other chu
   Program at_once = good;
   for (int i = 0; i < 2; ++i) {
     BufferId& buffer = *(args(at_once, 0) + i);
-    buffer = at_once.roles[0].buffer(buffer).parent;
+    buffer = at_once.roles[0].buffer(buffer).parent();
   }
   CHECK(mentions(verify(at_once), "they would come in another order"));
 }

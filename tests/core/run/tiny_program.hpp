@@ -30,7 +30,7 @@ class RoleBuilder {
     Buffer b = role_.buffer(parent);
     b.offset = offset * size_of(b.dtype);
     b.bytes = {elements * size_of(b.dtype)};
-    b.parent = parent;
+    b.set_view(parent);
     role_.buffers.push_back(b);
     return {static_cast<std::int32_t>(role_.buffers.size()) - 1};
   }
@@ -58,9 +58,8 @@ class RoleBuilder {
   /// Finishes the role. Transient buffers live all through the step.
   Role finish(std::vector<Rank> ranks) {
     for (const BufferId id : transient_) {
-      Buffer& b = role_.buffers[id];
-      b.first = {0};
-      b.last = {static_cast<std::int32_t>(role_.ops.size()) - 1};
+      const OpId end{static_cast<std::int32_t>(role_.ops.size()) - 1};
+      role_.buffers[id].set_lifetime({0}, end);
     }
     role_.ranks = std::move(ranks);
     return std::move(role_);

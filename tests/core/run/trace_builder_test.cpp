@@ -94,7 +94,7 @@ TEST_CASE("memory samples add up the buffers that are alive", "[core][run]") {
   role.buffer(5, BufferKind::Grad, OpId{1}, OpId{2});                              // [10, 30]
   Buffer view;
   view.bytes = {3};
-  view.parent = late;
+  view.set_view(late);
   program.roles[0].buffers.push_back(view);
   Trace trace = make_trace_skeleton(program, "sim");
   for (int step : {4, 5}) {

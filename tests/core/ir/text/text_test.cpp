@@ -221,16 +221,13 @@ class RandomProgram {
       Buffer b;
       b.bytes = Bytes{wide()};
       b.offset = wide();
-      b.first = {below(9) - 1};
-      b.last = {below(9) - 1};
-      b.parent = {below(9) - 1};
-      b.piece_of = {index(p.groups)};
+      b.set_lifetime({below(9) - 1}, {below(9) - 1});
+      if (coin()) b.set_view({below(9)}, {index(p.groups)});
       b.kind = pick<BufferKind>(kNumBufferKinds);
       b.dtype = pick<DType>(6);
       b.layer = static_cast<std::int16_t>(below(40) - 1);
       b.microbatch = below(40) - 1;
-      b.name = index(p.names);
-      if (b.first.v < 0) b.first = {};
+      b.name = static_cast<std::int16_t>(index(p.names));
       role.buffers.push_back(b);
     }
     for (int i = 0; i < ops; ++i) {
@@ -425,6 +422,15 @@ TEST_CASE("parse errors give line, column, the text and the nearest name", "[cor
         "p.txt:3:7: the name has no closing quote");
   CHECK(error_of("lockstep_program 2\nmesh\nnames \"a\\n\"\n") ==
         "p.txt:3:9: unknown escape; known are \\\", \\\\ and \\xhh");
+  const std::string role =
+      "lockstep_program 2\nmesh dp=1\ngroup dp dims=dp\nrole 0 ranks=0 arena=8\n";
+  CHECK(error_of(role +
+                 "  %b0 param float32 8 @0\n  %b1 param float32 4 view=%b0 @0 live=%0..%1\n") ==
+        "p.txt:6:35: a view lives as long as its parent: leave out live=");
+  CHECK(error_of(role + "  %b0 param float32 8 @0 piece_of=dp\n") ==
+        "p.txt:5:26: a piece is a view: say of what with view=");
+  CHECK(error_of(role + "  %b0 param float32 8 @0 mb=524288\n") ==
+        "p.txt:5:29: microbatches are numbered from 0 to 524287");
 }
 
 TEST_CASE("a text cut off anywhere gives an error or a shorter program, never a crash",

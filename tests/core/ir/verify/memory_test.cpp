@@ -32,16 +32,16 @@ Program random_program(unsigned seed) {
     b.bytes = Bytes{below(random, 5)};
     b.offset = 4 * below(random, 3) + below(random, 2);
     if (below(random, 5) != 0) {
-      b.first = {below(random, ops)};
-      b.last = {b.first.v + below(random, ops - b.first.v)};
+      const OpId first{below(random, ops)};
+      b.set_lifetime(first, {first.v + below(random, ops - first.v)});
     }
     role.buffers.push_back(b);
   }
   for (int i = 0; i < 3; ++i) {
     Buffer view;
     view.dtype = DType::U8;
-    view.parent = {below(random, static_cast<int>(role.buffers.size()))};
-    const auto limit = static_cast<int>(role.buffer(view.parent).bytes.v);
+    view.set_view({below(random, static_cast<int>(role.buffers.size()))});
+    const auto limit = static_cast<int>(role.buffer(view.parent()).bytes.v);
     view.offset = below(random, limit + 1);
     view.bytes = Bytes{below(random, limit - static_cast<int>(view.offset) + 1)};
     role.buffers.push_back(view);
@@ -66,7 +66,7 @@ Program random_program(unsigned seed) {
     for (int attempt = 0; attempt < 8; ++attempt) {
       arg = {below(random, static_cast<int>(role.buffers.size()))};
       const Buffer& root = role.buffer(role.root(arg));
-      if (root.persistent() || (root.first.v <= i && i <= root.last.v)) break;
+      if (root.persistent() || (root.first().v <= i && i <= root.last().v)) break;
     }
     role.args.push_back(arg);
     role.ops.push_back(op);
@@ -122,7 +122,7 @@ class Oracle {
   bool alive(std::size_t j) const {
     const Buffer& root = role_.buffer(accesses_[j].root);
     const auto id = static_cast<std::int32_t>(j);
-    return root.persistent() || (root.first.v <= id && id <= root.last.v);
+    return root.persistent() || (root.first().v <= id && id <= root.last().v);
   }
   bool reads_written_bytes(std::size_t j) const {
     const Access& access = accesses_[j];
@@ -156,13 +156,13 @@ class Oracle {
   bool may_share(std::size_t a, std::size_t b) const {
     const Buffer& x = role_.buffers[a];
     const Buffer& y = role_.buffers[b];
-    if (x.parent.valid() || y.parent.valid()) return true;
+    if (x.is_view() || y.is_view()) return true;
     if (std::max(x.offset, y.offset) >= std::min(x.offset + x.bytes.v, y.offset + y.bytes.v)) {
       return true;
     }
     if (x.persistent() || y.persistent()) return false;
-    if (x.last < y.first) return all_before(a, b);
-    if (y.last < x.first) return all_before(b, a);
+    if (x.last() < y.first()) return all_before(a, b);
+    if (y.last() < x.first()) return all_before(b, a);
     return false;
   }
 
@@ -208,13 +208,13 @@ TEST_CASE("every dependency and every lifetime of the hand-written step is neede
     }
     for (std::size_t b = 0; b < role.buffers.size(); ++b) {
       const Buffer& buffer = role.buffers[b];
-      if (buffer.persistent() || buffer.first == buffer.last) continue;
+      if (buffer.is_view() || buffer.persistent() || buffer.first() == buffer.last()) continue;
       INFO("rank " << r << " buffer " << b);
       Program late = good;
-      ++late.roles[r].buffers[b].first.v;
+      late.roles[r].buffers[b].set_lifetime({buffer.first().v + 1}, buffer.last());
       CHECK(sample::faults(late) != "");
       Program early = good;
-      --early.roles[r].buffers[b].last.v;
+      early.roles[r].buffers[b].set_lifetime(buffer.first(), {buffer.last().v - 1});
       CHECK(sample::faults(early) != "");
     }
   }

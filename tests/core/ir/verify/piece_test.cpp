@@ -81,10 +81,6 @@ TEST_CASE("a piece that some rank would find outside its parent is refused", "[c
     CHECK_THAT(broken.faults(), ContainsSubstring("%b5 (16 bytes at 4) lies outside its parent of "
                                                   "16 bytes"));
   }
-  SECTION("not a view") {
-    broken.piece = "  %b5 param float32 8 @0 piece_of=dp\n";
-    CHECK_THAT(broken.faults(), ContainsSubstring("%b5 is a piece of no buffer"));
-  }
   SECTION("a rank outside the group") {
     broken.piece = "  %b5 param float32 8 view=%b0 @0 piece_of=first\n";
     CHECK_THAT(broken.faults(),

@@ -129,11 +129,11 @@ TEST_CASE("a buffer of one microbatch that is freed before its last use is found
     int cut = 0;
     for (const BufferId id : role.buffers.ids()) {
       const Buffer& buffer = role.buffer(id);
-      if (buffer.microbatch < 0 || buffer.parent.valid() || buffer.first >= buffer.last) continue;
-      const auto last_args = role.args_of(role.op(buffer.last));
+      if (buffer.microbatch < 0 || buffer.is_view() || buffer.first() >= buffer.last()) continue;
+      const auto last_args = role.args_of(role.op(buffer.last()));
       if (std::find(last_args.begin(), last_args.end(), id) == last_args.end()) continue;
       Program p = good;
-      --p.roles[0].buffers[id].last.v;
+      p.roles[0].buffers[id].set_lifetime(buffer.first(), {buffer.last().v - 1});
       CHECK_THAT(first_fault(p), ContainsSubstring("mb" + std::to_string(buffer.microbatch)) &&
                                      ContainsSubstring("use after free"));
       ++cut;
@@ -148,12 +148,12 @@ TEST_CASE("a buffer of one microbatch that lies where another one lives is found
   int moved = 0;
   for (const BufferId id : role.buffers.ids()) {
     const Buffer& buffer = role.buffer(id);
-    if (buffer.microbatch < 0 || buffer.parent.valid() || buffer.persistent()) continue;
+    if (buffer.microbatch < 0 || buffer.is_view() || buffer.persistent()) continue;
     for (const BufferId other : role.buffers.ids()) {
       const Buffer& living = role.buffer(other);
-      if (other == id || living.parent.valid() || living.persistent() || living.bytes.v == 0 ||
-          living.first > buffer.first || living.last < buffer.first || buffer.bytes.v == 0 ||
-          living.offset + buffer.bytes.v > role.arena.v) {
+      if (other == id || living.is_view() || living.persistent() || living.bytes.v == 0 ||
+          living.first() > buffer.first() || living.last() < buffer.first() ||
+          buffer.bytes.v == 0 || living.offset + buffer.bytes.v > role.arena.v) {
         continue;
       }
       Program p = good;

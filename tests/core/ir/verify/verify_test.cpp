@@ -124,7 +124,7 @@ TEST_CASE("verify refuses a read of bytes that only a neighbour's write covers",
   Role& role = program.roles[0];
   Buffer half;
   half.bytes = Bytes{16};
-  half.parent = {4};
+  half.set_view({4});
   role.buffers[4].bytes = Bytes{20};
   role.buffers[4].offset = 128;
   role.arena = Bytes{148};
@@ -385,12 +385,12 @@ TEST_CASE("verify refuses faults of structure", "[core][ir]") {
     REQUIRE_THAT(faults(program), ContainsSubstring("rank 1: %3 send: its lists lie outside"));
   }
   SECTION("a view outside its parent, and views in a circle") {
-    role.buffers[7].parent = {8};
+    role.buffers[7].set_view({8});
     role.buffers[7].offset = 4;
     REQUIRE_THAT(faults(program), ContainsSubstring("rank 1: %b7 (16 bytes at 4) lies outside its "
                                                     "parent of 16 bytes"));
     role.buffers[7].offset = 0;
-    role.buffers[8].parent = {7};
+    role.buffers[8].set_view({7});
     role.buffers[8].offset = 0;
     REQUIRE_THAT(faults(program), ContainsSubstring("is a view of itself"));
   }
