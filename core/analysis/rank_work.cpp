@@ -1,6 +1,8 @@
 #include "core/analysis/rank_work.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 #include "core/analysis/merge_stretches.hpp"
@@ -22,6 +24,12 @@ RankWork work_of(const StepGraph& step, Rank rank) {
   RankWork result;
   result.rank = rank;
   std::vector<Interval> waits;
+  const StepGraph::Range range = step.of_rank(rank);
+  const std::span<const Span* const> beside = step.of_other_steps(rank);
+  const std::size_t most = to_size(range.last - range.first) + beside.size();
+  result.compute.reserve(most);
+  result.transfers.reserve(most);
+  waits.reserve(most);
   const auto add = [&](const Span& s, SpanIndex i) {
     const Busy work{s.active, s.end, i, step.kind_index(s)};
     const SpanClass what = step.span_class(s);
@@ -30,7 +38,6 @@ RankWork work_of(const StepGraph& step, Rank rank) {
     result.transfers.push_back(work);
     waits.push_back({s.begin, s.active});
   };
-  const StepGraph::Range range = step.of_rank(rank);
   for (SpanIndex i = range.first; i < range.last; ++i) add(step[i], i);
   if (!result.compute.empty()) {
     Interval stage{SimTime::max(), SimTime::min()};
@@ -39,7 +46,7 @@ RankWork work_of(const StepGraph& step, Rank rank) {
     }
     result.stage_span = stage.end - stage.begin;
   }
-  for (const Span* s : step.of_other_steps(rank)) add(*s, -1);
+  for (const Span* s : beside) add(*s, -1);
   const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
   merge_stretches(result.compute, by_begin);
   merge_stretches(result.transfers, by_begin);
