@@ -83,7 +83,7 @@ LOCKSTEP_ANALYSIS(parts, break_down(step));
 LOCKSTEP_ANALYSIS(arrivals, find_stragglers(step));
 LOCKSTEP_ANALYSIS(selected, select(step, step.begin(), step.end()));
 LOCKSTEP_ANALYSIS(lives, buffer_lives(step, 0));
-LOCKSTEP_ANALYSIS(all_causes, find_causes(s.trace, &s.program));
+LOCKSTEP_ANALYSIS(all_causes, analyze_steps(s.trace, &s.program, {s.trace, &s.program}));
 
 /// Measures the caption of one frame while a step plays.
 void caption_of_a_frame(benchmark::State& state) {

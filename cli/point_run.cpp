@@ -14,6 +14,7 @@
 #include "cli/resume.hpp"
 #include "core/analysis/timeline.hpp"
 #include "core/analysis/timeline_svg.hpp"
+#include "core/base/give_back_memory.hpp"
 #include "core/data/dataset.hpp"
 #include "core/data/digest.hpp"
 #include "core/ir/text/text.hpp"
@@ -56,13 +57,6 @@ void keep_large_blocks_apart() {
   constexpr int kLarge = 64 << 10, kMost = 1 << 15;
   mallopt(M_MMAP_THRESHOLD, kLarge);
   mallopt(M_MMAP_MAX, kMost);
-#endif
-}
-
-/// Lowering needs more than the program that it leaves, and the allocator keeps it in pieces.
-void give_back_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
 #endif
 }
 
@@ -113,7 +107,7 @@ Result<PointOutcome> PointRun::run() {
   if (arguments_.backend == "sim") keep_large_blocks_apart();
   Result<Program> program = subject_.program();
   if (!program) return program.error();
-  give_back_memory();
+  give_back_memory();  // lowering needs more than the program that it leaves, in pieces
   if (const auto fits = check_capacity(*program, subject_.cluster); !fits) return fits.error();
   Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
   if (!backend) return backend.error();

@@ -6,6 +6,7 @@
 
 #include "backends/sim/engine.hpp"
 #include "backends/sim/loading.hpp"
+#include "core/base/give_back_memory.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run/trace_builder.hpp"
 
@@ -34,7 +35,8 @@ std::size_t place_of(const sim::Timeline& timeline, Rank rank) {
 }
 
 /// Appends the spans that `ranks` have in a step's timeline, whose times it takes. Some ranks at a
-/// time are done side by side; then their times go, for of many ranks both need gigabytes.
+/// time are done side by side; then their times go, for of many ranks both need gigabytes. A part
+/// of the ranks at a time, the system gets that memory back, too.
 void take_spans(sim::Timeline& timeline, const std::vector<Rank>& ranks, const Program& program,
                 int step, std::vector<Span>& spans) {
   const bool own = timeline.ranks == ranks;  // else a rank's times may be needed again
@@ -42,6 +44,7 @@ void take_spans(sim::Timeline& timeline, const std::vector<Rank>& ranks, const P
   ThreadTeam team(threads_for(to_size(timeline.num_ops)));
   // So few that the caches still have the places that were made for their spans.
   const std::size_t at_once = 4 * to_size(team.size());
+  const std::size_t part = std::max(at_once, ranks.size() / 16);
   std::vector<std::size_t> place(at_once);  // where the spans of each rank begin
   for (std::size_t begin = 0; begin < ranks.size(); begin += at_once) {
     const std::size_t count = std::min(at_once, ranks.size() - begin);
@@ -55,6 +58,8 @@ void take_spans(sim::Timeline& timeline, const std::vector<Rank>& ranks, const P
       const auto times = own ? std::exchange(known, {}) : known;
       put_spans(spans.data() + place[i], rank, program.role_of(rank), step, times);
     });
+    const std::size_t end = begin + count;
+    if (own && end < ranks.size() && end / part > begin / part) give_back_memory();
   }
 }
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/analysis/intervals.hpp"
-#include "core/analysis/merge_stretches.hpp"
+#include "core/analysis/rank_analyses.hpp"
 #include "core/base/index_vector.hpp"
 
 namespace lockstep {
@@ -20,13 +19,6 @@ struct Stretch {
   SpanIndex blocker = -1;
 };
 
-/// A time in which the rank computes or transfers, for this step or for another one that runs
-/// beside it.
-struct Busy {
-  SimTime begin{}, end{};
-  SpanIndex span = -1;  // -1: it belongs to another step
-};
-
 /// The times that divide a rank's step into warm-up, steady state and cool-down.
 struct Phases {
   SimTime first_backward = SimTime::max();  // begin
@@ -36,33 +28,29 @@ struct Phases {
   bool pipeline = false;                    // the rank exchanges messages
 };
 
-/// Finds the bubbles of one rank after the other.
+/// Finds the bubbles of one rank.
 class RankBubbles {
  public:
   /// `out` gets the bubbles, unless it is null.
-  RankBubbles(const StepGraph& step, std::vector<Bubble>* out) : step_(step), out_(out) {}
+  RankBubbles(const StepGraph& step, const RankWork& work, std::vector<Bubble>* out)
+      : step_(step),
+        compute_(work.compute),
+        transfers_(work.transfers),
+        out_(out),
+        rank_(work.rank),
+        first_(own_from(0)) {
+    for (const Busy& w : compute_) note_phase(w);
+    phases_.pipeline = std::any_of(transfers_.begin(), transfers_.end(), [&](const Busy& w) {
+      return w.span >= 0 && step.other_end(w.span) >= 0;
+    });
+  }
 
-  TimeByCause find(Rank rank) {
-    rank_ = rank;
-    busy_.clear();
-    transfers_.clear();
-    compute_.clear();
-    next_transfer_ = 0;
-    phases_ = {};
-    total_ = {};
-    collect();
+  TimeByCause find() {
     SimTime from = step_.begin();
-    std::size_t next = 0;  // the first of this step's compute spans that is still to come
-    for (const Busy& w : busy_) {
-      if (w.span >= 0) {
-        ++next;
-      } else if (w.begin >= step_.end()) {
-        continue;
-      }
-      if (w.begin > from) {
-        const bool later = w.span < 0 && next < compute_.size();
-        gap(from, w.begin, later ? compute_[next] : w.span);
-      }
+    for (std::size_t k = 0; k < compute_.size(); ++k) {
+      const Busy& w = compute_[k];
+      if (w.span < 0 && (w.begin >= step_.end() || w.end <= w.begin)) continue;
+      if (w.begin > from) gap(from, w.begin, own_from(k));
       from = std::max(from, w.end);
     }
     if (step_.end() > from) gap(from, step_.end(), -1);
@@ -70,63 +58,41 @@ class RankBubbles {
   }
 
  private:
-  void collect() {
-    const StepGraph::Range range = step_.of_rank(rank_);
-    for (SpanIndex i = range.first; i < range.last; ++i) {
-      const Span& s = step_[i];
-      switch (step_.span_class(i)) {
-        case SpanClass::Compute:
-          busy_.push_back({s.active, s.end, i});
-          note_phase(i);
-          break;
-        case SpanClass::Transfer:
-          phases_.pipeline = phases_.pipeline || step_.other_end(i) >= 0;
-          if (s.end > s.active) transfers_.push_back({s.active, s.end, i});
-          break;
-        case SpanClass::Other:
-          break;
-      }
-    }
-    for (const Span* s : step_.of_other_steps(rank_)) {
-      const bool computes = step_.span_class(*s) == SpanClass::Compute;
-      if (s->end > s->active) (computes ? busy_ : transfers_).push_back({s->active, s->end, -1});
-    }
-    const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
-    merge_stretches(busy_, by_begin);
-    merge_stretches(transfers_, by_begin);
-    for (const Busy& w : busy_) {
-      if (w.span >= 0) compute_.push_back(w.span);
-    }
+  /// The first of this step's compute spans from place k on, which must not decrease. -1: none.
+  SpanIndex own_from(std::size_t k) {
+    own_ = std::max(own_, k);
+    while (own_ < compute_.size() && compute_[own_].span < 0) ++own_;
+    return own_ < compute_.size() ? compute_[own_].span : -1;
   }
 
-  void note_phase(SpanIndex i) {
-    const Span& s = step_[i];
-    const Phase phase = step_.phase(i);
-    if (phase == Phase::F) phases_.last_forward = std::max(phases_.last_forward, s.end);
+  void note_phase(const Busy& w) {
+    if (w.span < 0) return;
+    const Phase phase = step_.phase(w.span);
+    if (phase == Phase::F) phases_.last_forward = std::max(phases_.last_forward, w.end);
     if (phase == Phase::B || phase == Phase::I || phase == Phase::W) {
       phases_.backward = true;
-      phases_.first_backward = std::min(phases_.first_backward, s.active);
-      phases_.last_backward = std::max(phases_.last_backward, s.end);
+      phases_.first_backward = std::min(phases_.first_backward, w.begin);
+      phases_.last_backward = std::max(phases_.last_backward, w.end);
     }
   }
 
   void gap(SimTime begin, SimTime end, SpanIndex next) {
-    std::vector<Stretch> stretches;  // from the end of the gap to its begin
+    stretches_.clear();
     if (next >= 0) {
-      explain(begin, end, next, stretches);
+      explain(begin, end, next);
     } else {
-      stretches.push_back({begin, end, Reason::Nothing, -1});
+      stretches_.push_back({begin, end, Reason::Nothing, -1});
     }
-    for (auto s = stretches.rbegin(); s != stretches.rend(); ++s) lay_out(*s, next);
+    for (auto s = stretches_.rbegin(); s != stretches_.rend(); ++s) lay_out(*s, next);
   }
 
   /// Divides the gap before `next` into stretches: goes backwards from `next` through what it
   /// waited for, then through what that waited for, until the begin of the gap.
-  void explain(SimTime begin, SimTime end, SpanIndex next, std::vector<Stretch>& stretches) const {
+  void explain(SimTime begin, SimTime end, SpanIndex next) {
     SimTime t = end;
     const auto push = [&](SimTime from, Reason reason, SpanIndex blocker) {
       from = std::max(from, begin);
-      if (from < t) stretches.push_back({from, t, reason, blocker});
+      if (from < t) stretches_.push_back({from, t, reason, blocker});
       t = std::min(t, from);
     };
     for (SpanIndex i = next; t > begin;) {
@@ -163,7 +129,7 @@ class RankBubbles {
     for (std::size_t k = next_transfer_; k < transfers_.size(); ++k) {
       const Busy& transfer = transfers_[k];
       if (transfer.begin >= s.end) break;
-      if (transfer.end <= t) continue;
+      if (transfer.end <= std::max(t, transfer.begin)) continue;
       idle(t, std::max(t, transfer.begin), s, next);
       t = std::max(t, transfer.begin);
       const SimTime end = std::min(transfer.end, s.end);
@@ -181,7 +147,7 @@ class RankBubbles {
 
   BubbleCause cause(const Stretch& s, SpanIndex next) const {
     if (next < 0) return BubbleCause::CoolDown;
-    const bool first = next == compute_.front();
+    const bool first = next == first_;
     switch (s.reason) {
       case Reason::Message:
         if (first || (phases_.backward && s.end <= phases_.first_backward)) {
@@ -227,11 +193,13 @@ class RankBubbles {
   }
 
   const StepGraph& step_;
+  const std::vector<Busy>&compute_, &transfers_;
   std::vector<Bubble>* out_;
-  Rank rank_ = -1;                      // and what follows is of this rank
-  std::vector<Busy> busy_, transfers_;  // sorted by begin
-  std::vector<SpanIndex> compute_;      // those of busy_ that belong to this step
-  std::size_t next_transfer_ = 0;       // into transfers_; those before it ended before the stretch
+  const Rank rank_;
+  std::size_t own_ = 0;             // into compute_: see own_from()
+  const SpanIndex first_;           // the first of this step's compute spans; -1: none
+  std::size_t next_transfer_ = 0;   // into transfers_; those before it ended before the stretch
+  std::vector<Stretch> stretches_;  // of the gap at hand, from its end to its begin
   Phases phases_;
   TimeByCause total_{};
 };
@@ -263,32 +231,12 @@ double Bubbles::fraction() const {
 
 double Bubbles::over_ideal() const { return ratio(least_idle, makespan - least_idle); }
 
-namespace {
-
-Bubbles bubbles_of(const StepGraph& step, bool list) {
-  Bubbles result;
-  const IndexVector<Rank, Rank>& same_as = step.trace().same_as;
-  result.by_rank.resize(same_as.size());
-  result.makespan = step.makespan();
-  result.least_idle = result.makespan;
-  RankBubbles bubbles(step, list ? &result.list : nullptr);
-  for (const Rank rank : step.own_ranks()) {
-    result.by_rank[rank] = bubbles.find(rank);
-    result.least_idle = std::min(result.least_idle, sum(result.by_rank[rank]));
-  }
-  for (const Rank rank : same_as.ids()) {
-    result.by_rank[rank] = result.by_rank[same_as[rank]];
-    for (const BubbleCause cause : TimeByCause::ids()) {
-      result.total[cause] += result.by_rank[rank][cause];
-    }
-  }
-  return result;
+TimeByCause find_bubbles(const StepGraph& step, const RankWork& work, std::vector<Bubble>* out) {
+  return RankBubbles(step, work, out).find();
 }
 
-}  // namespace
-
-Bubbles find_bubbles(const StepGraph& step) { return bubbles_of(step, true); }
-Bubbles sum_bubbles(const StepGraph& step) { return bubbles_of(step, false); }
+Bubbles find_bubbles(const StepGraph& step) { return analyze_ranks(step, true).bubbles; }
+Bubbles sum_bubbles(const StepGraph& step) { return analyze_ranks(step, false).bubbles; }
 
 const Bubble* bubble_at(const Bubbles& bubbles, const StepGraph& step, Rank rank, SimTime t) {
   const std::pair<Rank, SimTime> key{step.trace().same_as[rank], t};

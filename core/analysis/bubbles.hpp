@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/analysis/rank_work.hpp"
 #include "core/analysis/step_graph.hpp"
 #include "core/base/index_vector.hpp"
 
@@ -51,9 +52,12 @@ struct Bubbles {
   double over_ideal() const;  // idle / busy of the busiest rank: (p-1)/m, as in the Megatron paper
 };
 
-/// Finds the bubbles of every rank. Each gap between two compute spans is explained backwards from
-/// the op that ends it: what that op waited for on its rank, then what this waited for, until the
-/// begin of the gap. Takes time linear in the spans.
+/// Finds the bubbles of a rank, appends them to `out` unless it is null, and returns their sums.
+/// Each gap between two compute spans is explained backwards from the op that ends it: what that op
+/// waited for on its rank, then what this waited for, until the begin of the gap. Takes time linear
+/// in the spans.
+TimeByCause find_bubbles(const StepGraph& step, const RankWork& work, std::vector<Bubble>* out);
+/// Finds the bubbles of every rank.
 Bubbles find_bubbles(const StepGraph& step);
 /// The same without the list: of thousands of ranks it takes about as much memory as their spans.
 Bubbles sum_bubbles(const StepGraph& step);

@@ -2,7 +2,9 @@
 // steps.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,6 +12,8 @@
 
 #include "core/analysis/bubbles.hpp"
 #include "core/analysis/step_analysis.hpp"
+#include "core/analysis/step_shares.hpp"
+#include "core/base/index_vector.hpp"
 
 namespace lockstep {
 
@@ -35,10 +39,31 @@ struct Causes {
   bool operator==(const Causes&) const = default;
 };
 
+/// What a rank does, summed over the traced steps.
+struct RankTimes {
+  SimTime compute{}, exposed_comm{}, idle{}, stage_span{};
+};
+
+/// What the analyses of all traced steps find. Times are multiplied by the share of their step.
+struct AnalyzedSteps {
+  struct Step {
+    std::int32_t number = 0;  // Span::step
+    SimTime makespan{};
+    double share = 1;
+  };
+  std::vector<Step> steps;             // those of which a span counts
+  SimTime makespan{};                  // summed over them
+  IndexVector<Rank, RankTimes> ranks;  // by rank
+  Causes causes;                       // means
+  /// The number of steps by which means divide: at least 1.
+  double count() const { return static_cast<double>(std::max<std::size_t>(steps.size(), 1)); }
+  Seconds mean(SimTime sum) const { return (1.0 / count()) * to_seconds(sum); }
+};
+
 /// `program` is null for a trace that came from elsewhere (see StepGraph). A trace without spans
 /// gives zeros. If `kept` is given, what was found out about each step is appended to it, in the
 /// order of the steps.
-Causes find_causes(const Trace& trace, const Program* program,
-                   std::vector<StepAnalysis>* kept = nullptr);
+AnalyzedSteps analyze_steps(const Trace& trace, const Program* program, const StepShares& shares,
+                            std::vector<StepAnalysis>* kept = nullptr);
 
 }  // namespace lockstep

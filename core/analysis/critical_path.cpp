@@ -13,8 +13,7 @@ class Path {
 
   std::vector<PathSegment> trace_back() {
     if (step_.makespan() <= SimTime{}) return {};
-    SpanIndex i = 0;
-    while (!step_.counts(i) || step_[i].end < step_.end()) ++i;
+    SpanIndex i = step_.last_to_end();
     t_ = step_.end();
     while (i >= 0 && t_ > step_.begin() && !visited_[i]) {
       visited_[i] = true;

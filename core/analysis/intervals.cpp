@@ -1,7 +1,6 @@
 #include "core/analysis/intervals.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "core/analysis/merge_stretches.hpp"
 
@@ -10,17 +9,7 @@ namespace lockstep {
 IntervalSet union_of(std::vector<Interval> intervals) {
   merge_stretches(intervals,
                   [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-  auto end = intervals.begin();  // of the union, which takes the place of what it is made of
-  for (const Interval& i : intervals) {
-    if (i.end <= i.begin) continue;
-    if (end != intervals.begin() && i.begin <= std::prev(end)->end) {
-      std::prev(end)->end = std::max(std::prev(end)->end, i.end);
-    } else {
-      *end++ = i;
-    }
-  }
-  intervals.erase(end, intervals.end());
-  return intervals;
+  return union_of_sorted(intervals);
 }
 
 IntervalSet difference(const IntervalSet& a, const IntervalSet& b) {

@@ -6,11 +6,10 @@
 #include <map>
 #include <utility>
 
-#include "core/analysis/intervals.hpp"
 #include "core/analysis/staleness.hpp"
 #include "core/analysis/step_shares.hpp"
+#include "core/analysis/trace_report.hpp"
 #include "core/base/index_vector.hpp"
-#include "core/base/thread_team.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "core/ir/lifetimes.hpp"
 #include "core/ir/ring.hpp"
@@ -144,47 +143,10 @@ Flops recomputed_flops(const Program& program) {
   return total;
 }
 
-struct Window {
-  SimTime begin{}, end{};
-  bool empty = true;
-  void add(SimTime from, SimTime to) {
-    begin = empty ? from : std::min(begin, from);
-    end = empty ? to : std::max(end, to);
-    empty = false;
-  }
-  SimTime length() const { return end - begin; }
-};
-
-/// Times of one rank in one step, or their sums over steps.
-struct RankTimes {
-  SimTime makespan{}, compute{}, exposed_comm{}, idle{}, stage_span{};
-  RankTimes& operator+=(const RankTimes& o) {
-    makespan += o.makespan;
-    compute += o.compute;
-    exposed_comm += o.exposed_comm;
-    idle += o.idle;
-    stage_span += o.stage_span;
-    return *this;
-  }
-  /// The times, multiplied by the share of their step.
-  RankTimes times(double share) const {
-    if (share == 1) return *this;
-    const auto scaled = [&](SimTime t) {
-      return SimTime{std::llround(share * static_cast<double>(t.count()))};
-    };
-    return {scaled(makespan), scaled(compute), scaled(exposed_comm), scaled(idle),
-            scaled(stage_span)};
-  }
-};
-
 class Analyzer {
  public:
   Analyzer(const Trace& trace, const Program& program, const ClusterSpec& cluster)
-      : trace_(trace),
-        program_(program),
-        cluster_(cluster),
-        kind_of_name_(trace.names.size(), nullptr),
-        shares_(trace, &program) {
+      : trace_(trace), program_(program), cluster_(cluster), shares_(trace, &program) {
     const std::vector<bool> shared = shared_stages(program_);
     for (const Role& role : program_.roles) {
       facts_.push_back({bytes_sent(program_, role), peak_in_flight(role, shared),
@@ -195,44 +157,28 @@ class Analyzer {
 
   /// Needs neither buffers nor arguments of the program any more.
   Report analyze(std::vector<StepAnalysis>* kept = nullptr) {
-    report_.backend = trace_.backend;
-    report_.program_hash = trace_.program_hash;
     report_.model = program_.training.model;
     report_.cluster = cluster_.name;
-    report_.world_size = program_.mesh.world_size();
     report_.model_flops_per_step = program_.model_flops_per_step;
     report_.hardware_flops_per_step = program_.model_flops_per_step + recomputed_flops(program_);
-    for (const StepResult& step : trace_.steps) {
-      report_.losses.push_back(step.loss);
-      report_.grad_norms.push_back(step.grad_norm);
-    }
-    ThreadTeam team(std::min(2, threads_for(trace_.spans.size())));
-    team.each(2, [&](std::size_t i) {
-      if (i == 0) {
-        report_.causes = find_causes(trace_, &program_, kept);
-      } else {
-        measure_steps();
-        measure_ranks();
-      }
-    });
+    const AnalyzedSteps found = report_spans(report_, trace_, &program_, shares_, kept);
+    measure_steps(found.steps);
+    for (RankReport& rank : report_.ranks) add_facts(rank);
+    SimTime slowed{};
+    for (const std::int64_t of_rank : trace_.slowed) slowed += SimTime{of_rank};
+    report_.slowed_compute = (1.0 / report_.world_size) * found.mean(slowed);
     return std::move(report_);
   }
 
  private:
-  void measure_steps() {
-    for (auto s = trace_.spans.begin(); s != trace_.spans.end();) {
-      Window& window = windows_[s->step];
-      for (const std::int32_t step = s->step; s != trace_.spans.end() && s->step == step; ++s) {
-        window.add(s->begin, s->end);
-      }
-    }
+  using Step = AnalyzedSteps::Step;
+
+  void measure_steps(const std::vector<Step>& steps) {
     Seconds total;
-    for (const auto& [step, window] : windows_) {
-      total += shares_.of(step) * to_seconds(window.length());
-    }
-    measure_kinds_of_steps();
-    std::size_t count = windows_.size();
-    if (windows_.empty()) {
+    for (const Step& step : steps) total += step.share * to_seconds(step.makespan);
+    measure_kinds_of_steps(steps);
+    std::size_t count = steps.size();
+    if (steps.empty()) {
       for (const StepResult& step : trace_.steps) total += step.time;
       count = trace_.steps.size();
     }
@@ -251,18 +197,32 @@ class Analyzer {
     }
   }
 
-  void measure_kinds_of_steps() {
+  void measure_kinds_of_steps(const std::vector<Step>& steps) {
     if (program_.sync_every == 0) return;
     std::array<int, 2> counts{};
     const std::array<Seconds*, 2> times = {&report_.apart_step_time, &report_.sync_step_time};
-    for (const auto& [step, window] : windows_) {
-      const std::size_t which = shares_.synchronizes(step) ? 1 : 0;
+    for (const Step& step : steps) {
+      const std::size_t which = shares_.synchronizes(step.number) ? 1 : 0;
       ++counts[which];
-      *times[which] += to_seconds(window.length());
+      *times[which] += to_seconds(step.makespan);
     }
     for (std::size_t i = 0; i < counts.size(); ++i) {
       if (counts[i] > 0) *times[i] = (1.0 / counts[i]) * *times[i];
     }
+  }
+
+  /// What follows from the rank's role.
+  void add_facts(RankReport& rank) const {
+    const RoleFacts& f = facts_[program_.role_of_rank[rank.rank]];
+    rank.peak_microbatches_in_flight = f.peak_in_flight;
+    rank.weight_staleness = f.weight_staleness;
+    rank.comm_bytes_sent = f.sent;
+    if (to_size(rank.rank) >= trace_.peak_memory.size()) {
+      rank.peak_memory = program_.role_of(rank.rank).arena;
+    }
+    rank.peak_memory_by_kind = f.peak_by_kind;
+    rank.host_memory = f.host_memory;
+    rank.drive = f.drive;
   }
 
   double dollars_per_second() const {
@@ -286,98 +246,12 @@ class Analyzer {
     return {peak.v * units};
   }
 
-  RankTimes measure(std::vector<Span>::const_iterator begin,
-                    std::vector<Span>::const_iterator end) {
-    compute_.clear();
-    transfers_.clear();
-    const Role& role = program_.role_of(begin->rank);
-    for (auto s = begin; s != end; ++s) {
-      const Op& op = role.op(s->op);
-      if (op.stream == Stream::Compute) compute_.push_back({s->active, s->end});
-      if (is_collective(op.kind) || is_p2p(op.kind)) transfers_.push_back({s->active, s->end});
-    }
-    const IntervalSet busy = union_of(compute_);
-    RankTimes times;
-    times.compute = length(busy);
-    times.exposed_comm = length(difference(union_of(transfers_), busy));
-    times.makespan = windows_.at(begin->step).length();
-    times.idle = times.makespan - times.compute - times.exposed_comm;
-    if (!busy.empty()) times.stage_span = busy.back().end - busy.front().begin;
-    return times;
-  }
-
-  void add_kinds(std::vector<Span>::const_iterator begin, std::vector<Span>::const_iterator end,
-                 int ranks) {
-    const TraceOps& ops = trace_.roles[trace_.role_of_rank[begin->rank]].ops;
-    const double share = shares_.of(begin->step) * ranks;
-    for (auto s = begin; s != end; ++s) {
-      const std::int32_t name = ops[s->op].kind;
-      KindTime*& known = kind_of_name_[name];
-      if (known == nullptr) known = &report_.kinds[trace_.names[name]];
-      KindTime& kind = *known;
-      kind.time += share * to_seconds(s->end - s->active);
-      kind.waiting += share * to_seconds(s->active - s->begin);
-      kind.count += ranks;
-    }
-  }
-
-  void measure_ranks() {
-    IndexVector<Rank, int> stands_for(trace_.same_as.size(), 0);
-    for (const Rank rank : trace_.same_as) ++stands_for[rank];
-    IndexVector<Rank, RankTimes> times(trace_.same_as.size());
-    for (auto begin = trace_.spans.cbegin(); begin != trace_.spans.cend();) {
-      const auto end = std::find_if(begin, trace_.spans.cend(), [&](const Span& s) {
-        return s.rank != begin->rank || s.step != begin->step;
-      });
-      times[begin->rank] += measure(begin, end).times(shares_.of(begin->step));
-      add_kinds(begin, end, stands_for[begin->rank]);
-      begin = end;
-    }
-    const auto steps = static_cast<std::int64_t>(std::max<std::size_t>(windows_.size(), 1));
-    const auto mean = [steps](SimTime sum) {
-      return (1.0 / static_cast<double>(steps)) * to_seconds(sum);
-    };
-    for (auto& [name, kind] : report_.kinds) {
-      kind.time = (1.0 / static_cast<double>(steps)) * kind.time;
-      kind.waiting = (1.0 / static_cast<double>(steps)) * kind.waiting;
-      kind.count = ceil_div(kind.count, steps);
-    }
-    SimTime makespan{}, bubble{}, exposed{}, busiest{};  // sums over steps
-    for (Rank rank = 0; rank < report_.world_size; ++rank) {
-      const RankTimes& t = times[trace_.same_as[rank]];
-      const RoleFacts& f = facts_[program_.role_of_rank[rank]];
-      const Bytes arena = to_size(rank) < trace_.peak_memory.size()
-                              ? Bytes{trace_.peak_memory[rank]}
-                              : program_.role_of(rank).arena;
-      report_.ranks.push_back({rank, rank, mean(t.compute), mean(t.exposed_comm), mean(t.idle),
-                               mean(t.stage_span), f.peak_in_flight, f.weight_staleness, f.sent,
-                               arena, f.peak_by_kind, f.host_memory, f.drive});
-      makespan = t.makespan;
-      bubble += t.makespan - t.compute;
-      exposed += t.exposed_comm;
-      busiest = std::max(busiest, t.compute);
-    }
-    const double world = report_.world_size;
-    const auto ratio = [](SimTime a, SimTime b) {
-      return b > SimTime{} ? static_cast<double>(a.count()) / static_cast<double>(b.count()) : 0.0;
-    };
-    report_.exposed_comm = (1.0 / world) * mean(exposed);
-    SimTime slowed{};
-    for (const std::int64_t of_rank : trace_.slowed) slowed += SimTime{of_rank};
-    report_.slowed_compute = (1.0 / world) * mean(slowed);
-    report_.bubble_fraction = ratio(bubble, report_.world_size * makespan);
-    report_.bubble_over_ideal = ratio(makespan - busiest, busiest);
-  }
-
   const Trace& trace_;
   const Program& program_;
   const ClusterSpec& cluster_;
   IndexVector<RoleId, RoleFacts> facts_;
   Report report_;
-  IndexVector<std::int32_t, KindTime*> kind_of_name_;  // in Report::kinds; null: not met so far
-  std::map<std::int32_t, Window> windows_;             // by traced step
   StepShares shares_;
-  std::vector<Interval> compute_, transfers_;  // of the rank at hand
 };
 
 }  // namespace

@@ -119,7 +119,7 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
 
 StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program,
                      const StepIntervals* intervals)
-    : trace_(&trace), program_(program) {
+    : trace_(&trace), program_(program), devices_work_(program != nullptr) {
   for (const std::string& name : trace.names) kind_class_.push_back(op_class(name));
   const auto less = [](const Span& s, std::int32_t value) { return s.step < value; };
   const auto first = std::lower_bound(trace.spans.begin(), trace.spans.end(), step, less);
@@ -134,16 +134,14 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
     facts.reserve(role.ops.size());
     for (const TraceOp& op : role.ops) {
       facts.push_back(
-          {op.stream, kind_class_[op.kind], class_of(op), static_cast<Phase>(op.phase)});
+          {op.stream, kind_class_[op.kind], class_of(op), static_cast<Phase>(op.phase), op.kind});
     }
   }
-  index_ranks();
-  if (program_ != nullptr) {
-    measure(step, intervals);
-  } else {
+  find_ranks();
+  if (program_ == nullptr) {
     take_interval(step, intervals != nullptr ? *intervals : StepIntervals(trace));
   }
-  index_meetings();
+  index_spans();
   if (program_ == nullptr) index_ends();
 }
 
@@ -177,35 +175,35 @@ std::vector<Rank> StepGraph::own_ranks() const {
   return ranks;
 }
 
-void StepGraph::index_ranks() {
-  const std::size_t world = trace_->role_of_rank.size();
-  range_of_.resize(world);
-  op_offset_.resize(world, 0);
-  IndexVector<std::int32_t, Rank> first_of_role(trace_->roles.size(), -1);
+void StepGraph::find_ranks() {
+  range_of_.resize(trace_->role_of_rank.size());
   for (SpanIndex i = 0; i < size();) {
     const Rank rank = (*this)[i].rank;
-    Range& range = range_of_[rank];
-    range.first = i;
-    const std::int32_t role = trace_->role_of_rank[rank];
+    range_of_[rank].first = i;
     // If each of its ops has a span, the rank ends there, and its spans need not be looked at.
-    const std::size_t end = to_size(i) + trace_->roles[role].ops.size();
-    const bool whole = end > to_size(i) && end <= spans_.size() && spans_[end - 1].rank == rank &&
+    const std::size_t ops = trace_->roles[trace_->role_of_rank[rank]].ops.size();
+    const std::size_t end = to_size(i) + ops;
+    const bool whole = ops > 0 && end <= spans_.size() && spans_[end - 1].rank == rank &&
                        (end == spans_.size() || spans_[end].rank != rank);
     if (whole) i = static_cast<SpanIndex>(end);
     while (i < size() && (*this)[i].rank == rank) ++i;
-    range.last = i;
+    range_of_[rank].last = i;
     ranks_.push_back(rank);
-    Rank& first = first_of_role[role];
-    if (first >= 0 && same_ops(range, range_of_[first])) {
-      op_offset_[rank] = op_offset_[first];
-      continue;
-    }
-    if (first < 0) first = rank;
-    op_offset_[rank] = by_op_.size();
-    by_op_.resize(by_op_.size() + trace_->roles[role].ops.size(), -1);
-    for (SpanIndex j = range.first; j < range.last; ++j) {
-      by_op_[op_offset_[rank] + to_size((*this)[j].op)] = j - range.first;
-    }
+  }
+}
+
+void StepGraph::index_ops(Rank rank, Rank& first_of_role) {
+  const Range range = of_rank(rank);
+  if (first_of_role >= 0 && same_ops(range, range_of_[first_of_role])) {
+    op_offset_[rank] = op_offset_[first_of_role];
+    return;
+  }
+  if (first_of_role < 0) first_of_role = rank;
+  op_offset_[rank] = by_op_.size();
+  const std::size_t ops = trace_->roles[trace_->role_of_rank[rank]].ops.size();
+  by_op_.resize(by_op_.size() + ops, -1);
+  for (SpanIndex i = range.first; i < range.last; ++i) {
+    by_op_[op_offset_[rank] + to_size((*this)[i].op)] = i - range.first;
   }
 }
 
@@ -215,27 +213,14 @@ bool StepGraph::same_ops(Range a, Range b) const {
                     [](const Span& x, const Span& y) { return x.op == y.op; });
 }
 
-void StepGraph::measure(std::int32_t step, const StepIntervals* intervals) {
-  const bool hosts =
-      std::find(kind_class_.begin(), kind_class_.end(), OpClass::Host) != kind_class_.end();
-  const StepIntervals::Step* const own =
-      intervals == nullptr || hosts ? nullptr : intervals->find(step);
-  if (own != nullptr) {  // all spans count, and have been looked at
-    devices_work_ = true;
-    begin_ = own->window.begin;
-    end_ = own->window.end;
-    return;
-  }
-  for (SpanIndex i = 0; i < size() && !devices_work_; ++i) {
-    devices_work_ = kind_class(i) != OpClass::Host;
-  }
-  if (spans_.empty()) return;
-  begin_ = SimTime::max();
-  end_ = SimTime::min();
-  for (SpanIndex i = 0; i < size(); ++i) {
+void StepGraph::measure(Range range, Interval& window) {
+  for (SpanIndex i = range.first; i < range.last; ++i) {
     if (!counts(i)) continue;
-    begin_ = std::min(begin_, (*this)[i].begin);
-    end_ = std::max(end_, (*this)[i].end);
+    const Span& s = (*this)[i];
+    window.begin = std::min(window.begin, s.begin);
+    if (s.end <= window.end) continue;
+    window.end = s.end;
+    last_to_end_ = i;
   }
 }
 
@@ -258,7 +243,8 @@ void StepGraph::take_interval(std::int32_t step, const StepIntervals& intervals)
   }
 }
 
-void StepGraph::index_meetings() {
+/// Goes through the spans once, rank by rank.
+void StepGraph::index_spans() {
   IndexVector<std::int32_t, RoleChannels> roles(trace_->roles.size());
   for (const Rank rank : ranks_) {
     const std::int32_t role = trace_->role_of_rank[rank];
@@ -274,9 +260,15 @@ void StepGraph::index_meetings() {
   meetings_.assign(to_size(first.back()) + 1, 0);
   last_of_meeting_.assign(to_size(first.back()), -1);
   IndexVector<std::int32_t, SimTime> latest(last_of_meeting_.size(), SimTime::min());
+  op_offset_.resize(range_of_.size(), 0);
+  IndexVector<std::int32_t, Rank> first_of_role(trace_->roles.size(), -1);
+  Interval window{SimTime::max(), SimTime::min()};
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const RoleChannels& role = roles[trace_->role_of_rank[ranks_[r]]];
+    const std::int32_t number = trace_->role_of_rank[ranks_[r]];
+    const RoleChannels& role = roles[number];
     const Range range = of_rank(ranks_[r]);
+    index_ops(ranks_[r], first_of_role[number]);
+    measure(range, window);
     for (SpanIndex i = range.first; i < range.last; ++i) {
       const auto [channel, seq] = role.of_op[(*this)[i].op];
       if (channel < 0 || of_channel[r][channel] < 0) continue;
@@ -287,6 +279,10 @@ void StepGraph::index_meetings() {
       last_of_meeting_[meeting] = i;
       latest[meeting] = (*this)[i].begin;
     }
+  }
+  if (program_ != nullptr && last_to_end_ >= 0) {
+    begin_ = window.begin;
+    end_ = window.end;
   }
   // A counting sort of the spans by meeting keeps members in rank order.
   for (std::size_t m = 1; m < meetings_.size(); ++m) meetings_[m] += meetings_[m - 1];

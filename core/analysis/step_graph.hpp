@@ -50,6 +50,8 @@ class StepGraph {
   SimTime begin() const { return begin_; }
   SimTime end() const { return end_; }
   SimTime makespan() const { return end_ - begin_; }
+  /// Of the spans that count, the first of those that end last. -1: none counts.
+  SpanIndex last_to_end() const { return last_to_end_; }
 
   const Span& operator[](SpanIndex i) const { return spans_[to_size(i)]; }
   TraceOp op(SpanIndex i) const { return op(spans_[to_size(i)]); }
@@ -65,7 +67,7 @@ class StepGraph {
   SpanClass span_class(const Span& s) const { return facts(s).span_class; }
   Phase phase(SpanIndex i) const { return facts((*this)[i]).phase; }
   const std::string& kind(const Span& s) const;
-  std::int32_t kind_index(const Span& s) const { return op(s).kind; }  // into Trace::names
+  std::int32_t kind_index(const Span& s) const { return facts(s).kind; }  // into Trace::names
   /// The ranks with spans of their own in any step, ascending: all for which no other one stands.
   std::vector<Rank> own_ranks() const;
 
@@ -85,7 +87,9 @@ class StepGraph {
   std::int32_t num_meetings() const { return static_cast<std::int32_t>(meetings_.size()) - 1; }
   std::int32_t meeting_of(SpanIndex i) const { return meeting_of_[i]; }
   std::span<const SpanIndex> members(std::int32_t meeting) const;
-  /// The member whose begin is latest: `i` itself if nobody came after it, else the lowest rank.
+  /// The member whose begin is latest; of several, the one of lowest rank.
+  SpanIndex last_of(std::int32_t meeting) const { return last_of_meeting_[meeting]; }
+  /// The same for the meeting of `i`: `i` itself if nobody came after it, else the lowest rank.
   SpanIndex last_arrival(SpanIndex i) const;
   SpanIndex other_end(SpanIndex i) const;  // the other end of a message; -1: `i` is not a message
 
@@ -111,26 +115,29 @@ class StepGraph {
   /// What analyses ask of every span. It is small, so that a cache holds that of a role's ops.
   struct OpFacts {
     std::uint16_t stream = 0;
-    OpClass kind = OpClass::Compute;
+    OpClass op_class = OpClass::Compute;
     SpanClass span_class = SpanClass::Other;
     Phase phase = Phase::None;
+    std::int32_t kind = 0;  // into Trace::names
   };
   const OpFacts& facts(const Span& s) const { return facts_[trace_->role_of_rank[s.rank]][s.op]; }
   SpanClass class_of(const TraceOp& op) const;
-  OpClass kind_class(SpanIndex i) const { return facts((*this)[i]).kind; }
+  OpClass kind_class(SpanIndex i) const { return facts((*this)[i]).op_class; }
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
             const StepIntervals* intervals);
-  void index_ranks();
-  bool same_ops(Range a, Range b) const;  // in the same order
-  void measure(std::int32_t step, const StepIntervals* intervals);
+  void find_ranks();
   void take_interval(std::int32_t step, const StepIntervals& intervals);
-  void index_meetings();
+  void index_spans();
+  void index_ops(Rank rank, Rank& first_of_role);
+  bool same_ops(Range a, Range b) const;  // in the same order
+  void measure(Range range, Interval& window);
   void index_ends();
 
   const Trace* trace_;
   const Program* program_;
   std::span<const Span> spans_;
   SimTime begin_{}, end_{};
+  SpanIndex last_to_end_ = -1;
   std::vector<Rank> ranks_;
   IndexVector<Rank, Range> range_of_;  // by rank
   /// [op_offset_[rank] + op]: the place of the op's span among those of the rank; -1: it has none.

@@ -53,18 +53,14 @@ Stragglers stragglers_of(const StepGraph& step, bool list) {
     const std::span<const SpanIndex> members = step.members(m);
     if (members.empty() || step.other_end(members.front()) >= 0) continue;
     const std::int32_t channel = step.op(members.front()).channel;
-    Arrival arrival{members.front(), 0, {}, {}};
-    SimTime first = step[members.front()].begin;
-    for (const SpanIndex i : members) {
-      if (step[i].begin > step[arrival.last].begin) arrival.last = i;
-      first = std::min(first, step[i].begin);
-    }
+    Arrival arrival{step.last_of(m), 0, {}, {}};
     const SimTime last = step[arrival.last].begin;
-    arrival.spread = last - first;
     for (const SpanIndex i : members) {
+      const SimTime waits = last - step[i].begin;
       const int count = copies(channel, step[i].rank);
+      arrival.spread = std::max(arrival.spread, waits);
       arrival.members += count;
-      arrival.waited += count * (last - step[i].begin);
+      arrival.waited += count * waits;
     }
     if (arrival.members < 2) continue;
     for (const SpanIndex i : members) {

@@ -32,7 +32,7 @@ TEST_CASE("causes are means over steps and, where no rank is named, over ranks",
     m.trace.spans.push_back(s);
   }
   sort_spans(m);
-  const Causes c = find_causes(m.trace, &m.program);
+  const Causes c = analyze_steps(m.trace, &m.program, {m.trace, &m.program}).causes;
   const auto cause = [](const auto& times, BubbleCause which) { return times[which].v; };
   CHECK(c.exposed_comm.at("all_reduce").v == Approx(3));  // of 2 and 4
   CHECK(cause(c.bubbles, BubbleCause::Communication) == Approx(3));
@@ -51,7 +51,7 @@ TEST_CASE("causes are means over steps and, where no rank is named, over ranks",
 
 TEST_CASE("a trace without spans has no causes", "[core][analysis]") {
   const HandMade m = empty_world(2);
-  const Causes c = find_causes(m.trace, &m.program);
+  const Causes c = analyze_steps(m.trace, &m.program, {m.trace, &m.program}).causes;
   CHECK(c.critical_path.empty());
   CHECK(c.ranks == std::vector<RankCauses>(2));
 }

@@ -1,0 +1,16 @@
+// What a report says of the spans of a trace, whether their program is known or not.
+#pragma once
+
+#include <vector>
+
+#include "core/analysis/report.hpp"
+#include "core/analysis/step_shares.hpp"
+
+namespace lockstep {
+
+/// Fills in all of `report` that follows from spans alone, except its step_time. `program` and
+/// `kept` are those of analyze_steps(), whose result it returns without the causes.
+AnalyzedSteps report_spans(Report& report, const Trace& trace, const Program* program,
+                           const StepShares& shares, std::vector<StepAnalysis>* kept);
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+#include "core/base/give_back_memory.hpp"
+
+#include <cstdlib>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace lockstep {
+
+void give_back_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace lockstep
