@@ -107,9 +107,10 @@ std::string text_of(const Recommendation& asked, const Answer& best,
                     const std::vector<RuleResult>& rules) {
   const RuleQuestion& q = asked.question;
   const std::string unit = trained_on(asked.scenario);
-  std::string text = fmt::format(
-      "{:.4g} B parameters on {} x {:.4g} GB: {}, in bfloat16 with masters in float32\n\n",
-      q.parameters / 1e9, q.gpus, q.gpu_memory_gb, search_task(asked.scenario));
+  std::string text =
+      fmt::format("{:.4g} B parameters on {} x {:.4g} GB: {}, in {} with masters in float32\n\n",
+                  q.parameters / 1e9, q.gpus, q.gpu_memory_gb, search_task(asked.scenario),
+                  to_string(asked.scenario.training.param_dtype()));
   const auto line = [&](const std::string& name, const std::string& words) {
     text += fmt::format("{:<20}{}\n", name, words);
   };

@@ -20,6 +20,8 @@ constexpr int kGpusPerNode = 8;
 constexpr double kVocab = 50257;
 constexpr int kTokensPerGpu = 16384;
 constexpr int kLongestSequence = 8192;
+constexpr std::int64_t kPatch = 16;  // the width of the pieces of an image that count as tokens
+constexpr std::int64_t kMostImages = 256;  // of a GPU and step
 
 /// Parses a count of parameters: "125M", "7B", "1.3e9".
 std::optional<double> parse_count(const std::string& text) {
@@ -77,11 +79,32 @@ std::string cluster_text(const RuleQuestion& q) {
       alone ? q.gpus : q.gpus / inside, alone ? 1 : inside, q.gpu_memory_gb);
 }
 
-std::string training_text(int seq_len, int batch) {
+/// Of which 16 bits products are made: bfloat16, unless the device has float16 alone, as a V100
+/// has.
+std::string type_of_products(const DeviceSpec& device) {
+  const auto has = [&](DType type) {
+    return std::any_of(device.peaks.begin(), device.peaks.end(),
+                       [&](const PeakRate& peak) { return peak.dtype == type; });
+  };
+  return has(DType::F16) && !has(DType::BF16) ? "float16" : "bfloat16";
+}
+
+std::string training_text(int seq_len, int batch, const std::string& type) {
   return fmt::format(
       "[training]\nseq_len = {}\nlocal_batch_size = 1\nglobal_batch_size = {}\n"
-      "mixed_precision_param = \"bfloat16\"\n",
-      seq_len, batch);
+      "mixed_precision_param = \"{}\"\n",
+      seq_len, batch, type);
+}
+
+/// How many samples of a step a GPU has, if nobody says it: about so many tokens; of images, a
+/// power of two.
+int samples_of_gpu(const ModelSpec& model, int seq_len) {
+  if (!model.is_vision()) return std::max(1, kTokensPerGpu / seq_len);
+  const std::int64_t patch = model.has_batch_norm() ? kPatch : model.patch_size;
+  const std::int64_t tokens = (model.image_size / patch) * (model.image_size / patch);
+  int images = 1;
+  while (2 * images * tokens <= kTokensPerGpu && 2 * images <= kMostImages) images *= 2;
+  return images;
 }
 
 /// Reads a scenario of these parts. The layout that it names is one of many, so that a batch that
@@ -125,8 +148,9 @@ Result<Recommendation> by_name(const RecommendArguments& a) {
   const int gpus = plain->cluster.capacity();
   const int most = std::max<int>(1, static_cast<int>(plain->model.max_seq_len));
   const int seq_len = a.seq_len > 0 ? a.seq_len : std::min(kLongestSequence, most);
-  const int batch = a.batch > 0 ? a.batch : std::max(1, kTokensPerGpu / seq_len) * gpus;
-  Result<Scenario> scenario = read(model + training_text(seq_len, 1) + cluster);
+  const int batch = a.batch > 0 ? a.batch : samples_of_gpu(plain->model, seq_len) * gpus;
+  const std::string type = type_of_products(plain->cluster.device);
+  Result<Scenario> scenario = read(model + training_text(seq_len, 1, type) + cluster);
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size = batch;
   RuleQuestion question;
@@ -152,8 +176,8 @@ Result<Recommendation> by_size(const RecommendArguments& a) {
   q.gpus = a.gpus;
   q.interconnect = *interconnect;
   const int seq_len = a.seq_len > 0 ? a.seq_len : 2048;
-  Result<Scenario> scenario =
-      read(model_text(*parameters, seq_len) + training_text(seq_len, 1) + cluster_text(q));
+  Result<Scenario> scenario = read(model_text(*parameters, seq_len) +
+                                   training_text(seq_len, 1, "bfloat16") + cluster_text(q));
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size =
       a.batch > 0 ? a.batch : std::max(1, kTokensPerGpu / seq_len) * q.gpus;

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 struct Recommendation {
-  Scenario scenario;  // bfloat16 with masters in float32
+  Scenario scenario;  // 16 bits with masters in float32
   RuleQuestion question;
 };
 

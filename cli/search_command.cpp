@@ -102,10 +102,12 @@ std::string certainty_text(const SpaceResult& result) {
 std::string sensitivity_text(const SensitivityReport& report) {
   TextTable table({"if there were", "the first takes", "and the fastest is"});
   for (const Sensitivity& s : report.changes) {
-    const std::string more = (s.slower < 0 ? "" : "+") + percent_text(s.slower);
+    const std::string more =
+        s.fits ? (s.slower < 0 ? "" : "+") + percent_text(s.slower) : "cannot be so";
+    const std::string than = s.fits ? fmt::format(" ({} faster)", percent_text(s.by)) : "";
     table.add({s.change, more,
                s.winner.empty() ? "none: no layout can be so"
-               : s.other        ? fmt::format("{} ({} faster)", s.winner, percent_text(s.by))
+               : s.other        ? s.winner + than
                                 : "the same"});
   }
   std::string text = table.text();
@@ -121,7 +123,8 @@ std::string sensitivity_text(const SensitivityReport& report) {
 nlohmann::ordered_json sensitivity_json(const SensitivityReport& report) {
   nlohmann::ordered_json changes = nlohmann::ordered_json::array(), tipping = changes;
   for (const Sensitivity& s : report.changes) {
-    changes.push_back({{"change", s.change}, {"slower", s.slower}, {"winner", s.winner}});
+    changes.push_back(
+        {{"change", s.change}, {"fits", s.fits}, {"slower", s.slower}, {"winner", s.winner}});
   }
   for (const TippingPoint& t : report.tipping) {
     tipping.push_back({{"what", t.what}, {"factor", t.factor}, {"winner", t.winner}});

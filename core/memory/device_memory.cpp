@@ -45,6 +45,7 @@ std::string plain(double value) {
 std::string count(std::int64_t value) { return count_text(static_cast<double>(value)); }
 
 bool is_16_bit(DType type) { return type == DType::BF16 || type == DType::F16; }
+bool belongs_to_block(const Function& function) { return function.name.starts_with("block"); }
 
 /// The terms of one role, one function each.
 class Terms {
@@ -211,27 +212,6 @@ class Terms {
         MemoryPlace::Tensors);
   }
 
-  /// How many bytes less the inputs of a function's products take where they are narrow: each input
-  /// that lies in what is saved loses what 16 bits take more. The result of attention takes more
-  /// instead, because it is kept in both types for its backward pass, which reads 16 bits.
-  double saved_by_narrow_inputs(const Function& function) const {
-    std::set<std::pair<int, std::int64_t>> results_of_attention, seen;
-    double bytes = 0;
-    for (const Kernel& kernel : function.kernels) {
-      if (kernel.kind == KernelKind::AttentionForward && !kernel.out.empty()) {
-        results_of_attention.insert({kernel.out[0].formal, kernel.out[0].offset});
-      }
-      if (kernel.kind != KernelKind::Gemm || kernel.in.empty() || kernel.in[0].formal < 0) continue;
-      const Operand& x = kernel.in[0];
-      if (!function.formals[to_size(x.formal)].name.starts_with("saved")) continue;
-      if (!seen.insert({x.formal, x.offset}).second) continue;
-      const auto elements = static_cast<double>(kernel.dims[0] * kernel.dims[2]);
-      const bool both = results_of_attention.count({x.formal, x.offset}) > 0;
-      bytes += elements * (both ? -narrow_->bytes : 2 - narrow_->bytes);
-    }
-    return bytes;
-  }
-
   void narrow_activations() {
     if (!narrow_ || !is_16_bit(program_.dtype)) return;
     const OpId at = fullest_op(role_);
@@ -240,7 +220,7 @@ class Terms {
     for (const Op& op : role_.ops) {
       if (op.kind != OpKind::Call || op.phase != Phase::F) continue;
       const Function& function = program_.function(op.function());
-      if (!function.name.starts_with("block")) continue;
+      if (!belongs_to_block(function)) continue;
       const auto args = role_.args_of(op);
       const bool kept = std::any_of(args.begin(), args.end(), [&](BufferId id) {
         const Buffer& b = role_.buffer(role_.root(id));
@@ -248,7 +228,7 @@ class Terms {
                b.first() <= at && at <= b.last();
       });
       if (!kept) continue;
-      bytes += saved_by_narrow_inputs(function);
+      bytes += saved_by_narrow_inputs(function, *narrow_);
       ++calls;
     }
     add("inputs of products in " + bits(), -bytes,
@@ -339,6 +319,25 @@ MemoryFigures most_memory(const Program& program, const ClusterSpec& cluster) {
     if (figures.needed > most.needed) most = figures;
   }
   return most;
+}
+
+double saved_by_narrow_inputs(const Function& function, const NarrowProducts& narrow) {
+  if (!belongs_to_block(function)) return 0;
+  std::set<std::pair<int, std::int64_t>> results_of_attention, seen;
+  double bytes = 0;
+  for (const Kernel& kernel : function.kernels) {
+    if (kernel.kind == KernelKind::AttentionForward && !kernel.out.empty()) {
+      results_of_attention.insert({kernel.out[0].formal, kernel.out[0].offset});
+    }
+    if (kernel.kind != KernelKind::Gemm || kernel.in.empty() || kernel.in[0].formal < 0) continue;
+    const Operand& x = kernel.in[0];
+    if (!function.formals[to_size(x.formal)].name.starts_with("saved")) continue;
+    if (!seen.insert({x.formal, x.offset}).second) continue;
+    const auto elements = static_cast<double>(kernel.dims[0] * kernel.dims[2]);
+    const bool both = results_of_attention.count({x.formal, x.offset}) > 0;
+    bytes += elements * (both ? -narrow.bytes : 2 - narrow.bytes);
+  }
+  return bytes;
 }
 
 Bytes least_beside_tensors(const ClusterSpec& cluster, int world, const std::vector<int>& groups) {

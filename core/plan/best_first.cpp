@@ -32,6 +32,12 @@ constexpr std::size_t kMostInstead = 4;
 /// By what part a layout must be better with another setting for the setting to be worth it.
 constexpr double kWorthSetting = 1e-3;
 
+/// Whether lowering says that there is no such layout, of which validate() does not know, such as
+/// one whose schedule deadlocks where ranks wait for their messages.
+bool refuses(const Error& error) {
+  return error.kind == ErrorKind::InvalidSpec || error.kind == ErrorKind::Unsupported;
+}
+
 struct Outcome {
   std::optional<EstimatedLayout> layout;
   std::optional<Error> error;
@@ -64,7 +70,9 @@ class SpaceSearch {
       for (const LayoutPoint& point : points) add_other_schedules(point, others);
       points.insert(points.end(), others.begin(), others.end());
       result_.counts.layouts = points.size();
-      if (const auto done = simulate_all(points); !done) return done.error();
+      const bool all = options_.exhaustive || options_.front || !base_.model.has_batch_norm();
+      const auto done = all ? simulate_all(points) : simulate_promising(points);
+      if (!done) return done.error();
     } else {
       if (const auto done = search_among(points); !done) return done.error();
       if (const auto done = search_among(other_schedules_of_best()); !done) return done.error();
@@ -282,7 +290,9 @@ class SpaceSearch {
     outcome.refused = !scenario;
     if (!scenario) return outcome;
     Result<LayoutEstimate> estimate = estimator_.estimate(*scenario);
-    if (estimate) {
+    if (!estimate && refuses(estimate.error())) {
+      outcome.refused = true;
+    } else if (estimate) {
       estimate->needed = std::max(estimate->needed, bound.needed);
       outcome.layout = EstimatedLayout{point, std::move(*scenario), bound, *estimate};
     } else {
@@ -304,18 +314,40 @@ class SpaceSearch {
     const std::size_t before = result_.found.size();
     std::vector<std::optional<Result<LayoutFigures>>> figures(layouts.size());
     team_.each(layouts.size(), [&](std::size_t i) { figures[i] = oracle_(*layouts[i].scenario); });
+    std::vector<LayoutPoint> refused, large_ones;
     for (std::size_t i = 0; i < layouts.size(); ++i) {
-      ++result_.counts.simulated;
       simulated_.push_back(layouts[i].point);
       const Result<LayoutFigures>& f = *figures[i];
+      if (!f && refuses(f.error())) {
+        refused.push_back(layouts[i].point);
+        continue;
+      }
+      ++result_.counts.simulated;
       const bool large = f ? capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_
                            : f.error().kind == ErrorKind::OutOfMemory;
       if (!f && !large) return named(*layouts[i].scenario, f.error());
       result_.counts.simulated_large += large;
-      if (!large) result_.found.push_back({layouts[i].point, *layouts[i].scenario, *f});
+      if (large) {
+        large_ones.push_back(layouts[i].point);
+      } else {
+        result_.found.push_back({layouts[i].point, *layouts[i].scenario, *f});
+      }
+    }
+    for (const LayoutPoint& point : refused) result_.counts.estimated -= forget_estimate(point);
+    result_.counts.refused += refused.size();
+    for (const LayoutPoint& point : large_ones) {
+      too_large_.add(point);
+      forget_estimate(point);
     }
     report(result_.estimated.size(), before);
     return {};
+  }
+
+  /// Drops the estimate of a layout that lowering refuses, or that does not fit as simulated.
+  /// Returns how many there were.
+  std::size_t forget_estimate(const LayoutPoint& point) {
+    return std::erase_if(result_.estimated,
+                         [&](const EstimatedLayout& e) { return e.point == point; });
   }
 
   Result<void> simulate_all(const std::vector<LayoutPoint>& points) {
@@ -331,6 +363,23 @@ class SpaceSearch {
       }
       if (auto done = simulate(batch); !done) return done;
     }
+    return {};
+  }
+
+  /// Simulates those whose bounds do not say that they are slower than what was found, the most
+  /// promising first.
+  Result<void> simulate_promising(const std::vector<LayoutPoint>& points) {
+    find_bounds(points);
+    result_.lost.clear();
+    std::size_t next = 0;
+    while (next < order_.size() && !stopped() && !hopeless(bounds_of_points_[order_[next]])) {
+      std::vector<LayoutPoint> batch;
+      for (; next < order_.size() && batch.size() < kBatch; ++next) {
+        batch.push_back(points[order_[next]]);
+      }
+      if (auto done = simulate_all(batch); !done) return done;
+    }
+    if (!result_.stopped) result_.counts.too_slow += order_.size() - next;
     return {};
   }
 
@@ -417,7 +466,8 @@ class SpaceSearch {
       result_.counts.settings += others.size();
       for (std::size_t i = 0; i < others.size(); ++i) {
         const Result<LayoutFigures>& f = *figures[i];
-        if (!f && f.error().kind != ErrorKind::OutOfMemory) return named(others[i], f.error());
+        const bool none = !f && (refuses(f.error()) || f.error().kind == ErrorKind::OutOfMemory);
+        if (!f && !none) return named(others[i], f.error());
         if (!f || (capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_)) continue;
         if (of(*f) * (1 + kWorthSetting) < of(best.figures)) {
           best = {best.point, others[i], *f};
@@ -455,6 +505,12 @@ class SpaceSearch {
                           " by their estimate, " + std::to_string(c.simulated_large) +
                           " as simulated; " + std::to_string(c.refused) + " are refused";
     if (c.layouts == 0) message = "no layout divides the model, the batch and the ranks as wanted";
+    if (result_.stopped) {
+      message = "none was found in time that fits (--seconds): of " + std::to_string(c.layouts) +
+                " layouts " + std::to_string(c.too_large) + " do not, by the bound on memory, " +
+                std::to_string(c.estimated) + " were estimated and " + std::to_string(c.simulated) +
+                " simulated";
+    }
     return Error{ErrorKind::OutOfMemory, message, std::nullopt};
   }
 

@@ -18,7 +18,7 @@ struct SpaceCounts {
   std::size_t layouts = 0;
   std::size_t too_large = 0;  // by the bound on memory
   std::size_t too_slow = 0;   // by the bound on time
-  std::size_t refused = 0;    // by validate(), of those that were looked at
+  std::size_t refused = 0;    // by validate() or lowering, of those that were looked at
   std::size_t estimated = 0;
   std::size_t estimated_large = 0;  // of these, by their estimate too large
   std::size_t implied_large = 0;    // not estimated: they need more than one of these
@@ -71,7 +71,8 @@ struct SpaceResult {
 
 /// The result does not depend on the number of threads, unless `stop` ended the search. Errors:
 /// InvalidSpec for the synthetic model, OutOfMemory if no layout fits, and those of oracle and
-/// prober. All layouts of a vision model, of which there are few, are simulated.
+/// prober. The layouts of a residual network are not estimated: all that their bounds do not throw
+/// out are simulated.
 Result<SpaceResult> search_space(const Scenario& base, const LayoutOracle& oracle,
                                  const Prober& prober, const SpaceOptions& options);
 

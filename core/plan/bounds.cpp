@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/cluster/narrow_products.hpp"
 #include "core/cost/collective.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "core/ir/parts.hpp"
@@ -21,15 +22,28 @@
 namespace lockstep {
 namespace {
 
+/// Whether a transfer of a layer takes as long as its bytes do. Frameworks run those of sequence
+/// parallelism beside products, and gather in fewer bits what products in them read.
+bool takes_its_time(const Communication& c, const Scenario& s) {
+  const bool other_network =
+      s.what_if.ideal_network || s.what_if.bandwidth_factor != 1 || s.what_if.jitter != 0;
+  if (other_network) return false;
+  if (c.axis != "tp" && c.axis != "etp") return true;
+  const FrameworkSpec& framework = s.cluster.framework;
+  const bool narrow = narrow_products(s.cluster.device, framework).has_value();
+  return !framework.overlaps_products && !(narrow && c.kind == OpKind::AllGather);
+}
+
 /// How long a layer's steps keep the compute stream from anything else: from the begin of the first
 /// function to the end of the last, with the collectives between that a later function waits for.
 ///
 /// Proof that no run takes less: functions of a rank run one after the other in list order, each
 /// for its function_time or longer. A function that reads what a collective writes begins after
 /// it, and a collective over "tp", "cp", "ep" or "etp" begins after the function before it that
-/// writes its input, and takes its collective_time or longer. What is beside a collective, and
-/// collectives before the first and after the last function, are not counted.
-double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool collectives) {
+/// writes its input, and takes its collective_time or longer, unless takes_its_time() says no. What
+/// is beside a collective, and collectives before the first and after the last function, are not
+/// counted.
+double compute_time(const std::vector<LayerStep>& steps, const Scenario& s) {
   double compute = 0, layer = 0;
   std::vector<std::pair<std::string, double>> ready;  // when a communicated tensor is there
   std::map<std::string, double> made;                 // when what is to be communicated is there
@@ -39,10 +53,19 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     const StrategySpec& p = s.strategy;
     const int tensor = p.tensor_parallel_degree;
     int n = 1, stride = 1;
+    const int heads = p.key_ranks() > 1 ? p.head_ranks() : 1;
     if (axis == "tp") n = tensor;
     if (axis == "cp") {
       n = p.context_parallel_degree;
       stride = tensor;
+    }
+    if (axis == "cp_heads") {
+      n = heads;
+      stride = tensor;
+    }
+    if (axis == "cp_keys") {
+      n = p.context_parallel_degree / heads;
+      stride = tensor * heads;
     }
     if (axis == "etp") n = p.expert_tensor_parallel_degree;
     if (axis == "ep") {
@@ -69,7 +92,7 @@ double compute_time(const std::vector<LayerStep>& steps, const Scenario& s, bool
     }
     const auto& c = std::get<Communication>(step);
     const std::vector<Rank> ranks = group(c.axis);
-    if (!collectives || !begun || ranks.size() < 2) continue;
+    if (!takes_its_time(c, s) || !begun || ranks.size() < 2) continue;
     const auto n = static_cast<int>(ranks.size());
     const Bytes counted{std::int64_t{c.rows.count} * c.rows.bytes *
                         (c.kind == OpKind::AllToAllRows ? 1 : n)};
@@ -122,19 +145,23 @@ bool by_rule(PipelineSchedule schedule) {
 /// Times and sizes of a layer, or of several, on a rank.
 struct LayoutBounds::LayerCost {
   double forward = 0, recompute = 0, backward = 0;  // seconds of one microbatch
-  double kept = 0;                                  // bytes from forward to backward
+  double split = 0;            // of a backward pass that may be split into I and W
+  double kept = 0;             // bytes from forward to backward
+  double narrowed = 0;         // of these, what a framework does not keep that narrows products
   double elements = 0;         // parameters before data parallelism shards them
   double expert_elements = 0;  // those of experts, not among `elements`
   LayerCost& operator+=(const LayerCost& o) {
     forward += o.forward;
     recompute += o.recompute;
     backward += o.backward;
+    split += o.split;
     kept += o.kept;
+    narrowed += o.narrowed;
     elements += o.elements;
     expert_elements += o.expert_elements;
     return *this;
   }
-  double pass() const { return forward + recompute + backward; }
+  double pass(bool whole) const { return forward + recompute + (whole ? backward : split); }
 };
 
 struct LayoutBounds::Shape {
@@ -143,10 +170,10 @@ struct LayoutBounds::Shape {
   std::vector<LayerCost> upto;  // by layer: the sum of those before it; one more at the end
 };
 
-/// How many passes of chunks a rank keeps at once: in all, and at a moment when it has gradients of
-/// all its chunks.
+/// How many passes of chunks a rank keeps at once: no fewer in all, and at a moment when it has
+/// gradients of all its chunks; and no more, with those whose W is to come.
 struct LayoutBounds::InFlight {
-  double passes = 0, beside_gradients = 0;
+  double passes = 0, beside_gradients = 0, most = 0;
 };
 
 struct LayoutBounds::StageCosts {
@@ -191,6 +218,8 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   divide_tensors(p, point, s.model, base_.strategy.tensor_parallel_chunks);
   p.context_parallel_degree = point.context;
   p.context_parallel_method = base_.strategy.context_parallel_method;
+  const int heads = base_.strategy.context_parallel_ulysses_degree;
+  if (point.context % heads == 0) p.context_parallel_ulysses_degree = heads;
   divide_experts(p, point);
   p.data_parallel_shard_degree = point.expert;
   s.training.local_batch_size = point.microbatch;
@@ -199,20 +228,22 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
   const Scenario small = one_period(s);
   Draft draft(small);
   repeat_blocks(draft.model, s);
-  // Transfers of layers are not hidden, and take their whole time, except in frameworks that run
-  // them beside products or in 8 bits.
-  const FrameworkSpec& framework = s.cluster.framework;
-  const bool collectives = !framework.overlaps_products && framework.fp8 == Fp8Recipe::None &&
-                           !s.what_if.ideal_network && s.what_if.bandwidth_factor == 1 &&
-                           s.what_if.jitter == 0;
+  const auto narrow = narrow_products(s.cluster.device, s.cluster.framework);
   std::vector<LayerCost> kinds;
   for (int k = 0; k < static_cast<int>(draft.model.kinds.size()); ++k) {
     LayerCost cost;
     const std::vector<LayerStep> forward = draft.steps(k, Phase::F, {});
-    cost.forward = compute_time(forward, s, collectives);
-    cost.recompute = compute_time(draft.steps(k, Phase::R, {}), s, collectives);
-    cost.backward = compute_time(draft.steps(k, Phase::B, {}), s, collectives);
+    cost.forward = compute_time(forward, s);
+    cost.recompute = compute_time(draft.steps(k, Phase::R, {}), s);
+    cost.backward = compute_time(draft.steps(k, Phase::B, {}), s);
+    // Of kernels that compute both gradients, I and W have two; and of their sums they have parts.
+    cost.split = std::min(cost.backward, compute_time(draft.steps(k, Phase::I, {}), s) +
+                                             compute_time(draft.steps(k, Phase::W, {}), s));
     cost.kept = kept_bytes(forward);
+    for (const LayerStep& step : forward) {
+      const auto* f = std::get_if<Function>(&step);
+      if (narrow && f) cost.narrowed += std::max(0.0, saved_by_narrow_inputs(*f, *narrow));
+    }
     kinds.push_back(cost);
   }
   Shape shape;
@@ -266,10 +297,14 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
   const double moments = optimizer.is_adafactor() ? (optimizer.first_moment_decay > 0 ? 1 : 0)
                          : optimizer.is_adam()    ? 2
                                                   : 1;
-  const double each =
-      point.offload != Offload::None
-          ? 0
-          : moments * base_.optimizer.state_bytes(t.dtype) + (t.keeps_master() ? size(t.dtype) : 0);
+  // Some frameworks keep less than a master and two moments in float32 (core/memory).
+  const double fewer = t.keeps_master() && optimizer.is_adam()
+                           ? std::max(0.0, 12 - base_.cluster.framework.optimizer_bytes)
+                           : 0;
+  const double each = point.offload != Offload::None
+                          ? 0
+                          : std::max(0.0, moments * optimizer.state_bytes(t.dtype) +
+                                              (t.keeps_master() ? size(t.dtype) : 0) - fewer);
   const auto bytes = [&](double count, double parts) {
     return count * (size(t.param_dtype()) / (point.zero == 3 ? parts : 1) + each / parts);
   };
@@ -291,7 +326,8 @@ double LayoutBounds::gathered(double elements, double experts, const LayoutPoint
   const StrategySpec& s = base_.strategy;
   const double shards = point.shard * point.context;
   if (point.zero < 3 || point.pipeline == 1 || shards == 1 || point.offload != Offload::None ||
-      s.fsdp_reshard_after_forward == ReshardAfterForward::Always) {
+      s.fsdp_reshard_after_forward == ReshardAfterForward::Always ||
+      base_.cluster.framework.parameter_part.v > 0) {
     return 0;
   }
   return static_cast<double>(size_of(base_.training.param_dtype())) *
@@ -311,18 +347,19 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
                                                             int microbatches) {
   const int p = point.pipeline, v = point.chunks;
   const double m = microbatches;
-  if (p == 1) return {{1, m > 1 ? 1.0 : 0.0}};
+  if (p == 1) return {{1, m > 1 ? 1.0 : 0.0, 1}};
   std::vector<InFlight> found;
   if (in_turn(point.schedule)) {
     const double group = v > 1 ? interleave_group(0, p, microbatches) : 1;
     for (int r = 0; r < p; ++r) {
       const double passes = v > 1 ? 2 * (p - 1 - r) + (v - 1) * group + 1 : p - r;
       const bool again = passes + (v - 1) * group < m * v;
-      found.push_back({std::min(m * v, passes), again ? passes : 0});
+      const double kept = std::min(m * v, passes);
+      found.push_back({kept, again ? passes : 0, kept});
     }
     return found;
   }
-  if (!by_rule(point.schedule)) return std::vector<InFlight>(to_size(p), InFlight{1, 0});
+  if (!by_rule(point.schedule)) return std::vector<InFlight>(to_size(p), InFlight{1, 0, m * v});
   // A rank has reached what it keeps at most long before so many microbatches have passed.
   const int few = std::min(microbatches, 4 * p);
   const std::array<int, 4> key{static_cast<int>(point.schedule), p, v, few};
@@ -336,17 +373,23 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
   shape.group = interleave_group(0, p, few);
   for (const Actions& actions : generate(rules_of(point.schedule), shape).actions) {
     InFlight most;
-    double kept = 0;
+    double kept = 0, alive = 0;
     std::set<Stage> with_gradients;
     for (const Action& a : actions) {
       if (a.phase == Phase::F) ++kept;
+      if (a.phase == Phase::F) ++alive;
       if (a.phase == Phase::B || a.phase == Phase::I) --kept;
+      if (a.phase == Phase::B || a.phase == Phase::W) --alive;
       if (a.phase == Phase::B || a.phase == Phase::W) with_gradients.insert(a.stage);
       most.passes = std::max(most.passes, kept);
+      most.most = std::max(most.most, alive);
       if (static_cast<int>(with_gradients.size()) == v) {
         most.beside_gradients = std::max(most.beside_gradients, kept);
       }
     }
+    // Where all forward passes come first, more microbatches are in flight than these few.
+    if (rules_of(point.schedule).forwards_first)
+      most.most = std::numeric_limits<double>::infinity();
     it->second.push_back(most);
   }
   return it->second;
@@ -373,6 +416,7 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
   const ScheduleRules& rules = rules_of(point.schedule);
   const bool plain = rules.copies == 1 && rules.versions == WeightVersions::One &&
                      !base_.strategy.vocabulary_parallel_pipeline;
+  const bool whole = whole_backward(point.schedule);
   LayoutBound bound;
   StageCosts costs;
   if (plain) {
@@ -380,16 +424,16 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
     for (const int end : ends_of_stages(*shape, p * v)) {
       const LayerCost &a = upto[to_size(first)], &b = upto[to_size(end)];
       costs.stages.push_back({b.forward - a.forward, b.recompute - a.recompute,
-                              b.backward - a.backward, b.kept - a.kept, b.elements - a.elements,
+                              b.backward - a.backward, b.split - a.split, b.kept - a.kept,
+                              b.narrowed - a.narrowed, b.elements - a.elements,
                               b.expert_elements - a.expert_elements});
       first = end;
     }
     costs.rank_of_stage = place_stages(rules.placement, p, v);
     IndexVector<int, double> load(to_size(p), 0);
     for (const Stage s : costs.stages.ids()) {
-      load[costs.rank_of_stage[to_size(s)]] += m * costs.stages[s].pass();
+      load[costs.rank_of_stage[to_size(s)]] += m * costs.stages[s].pass(whole);
     }
-    const bool whole = whole_backward(point.schedule);
     double wait = 0;
     for (int r = 0; r < p; ++r) {
       if (load[r] + wait > bound.time.v) {
@@ -398,13 +442,15 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
       wait += costs.stages[r].forward + (whole ? costs.stages[r].backward : 0);
     }
   } else {
-    bound.compute = bound.time = Seconds{m * upto.back().pass() / p};
-    LayerCost mean = upto.back();
-    costs.stages.push_back({0, 0, 0, mean.kept / p, mean.elements / p, mean.expert_elements / p});
+    bound.compute = bound.time = Seconds{m * upto.back().pass(whole) / p};
+    const LayerCost& all = upto.back();
+    costs.stages.push_back(
+        {0, 0, 0, 0, all.kept / p, all.narrowed, all.elements / p, all.expert_elements / p});
     costs.rank_of_stage = {0};
   }
   if (base_.what_if.jitter != 0) bound.time = bound.compute = bound.bubble = {};
-  bound.needed = needed(costs, point, plain ? in_flight(point, m) : std::vector<InFlight>{{1, 0}});
+  bound.needed =
+      needed(costs, point, plain ? in_flight(point, m) : std::vector<InFlight>{{1, 0, 1.0 * m}});
   return bound;
 }
 
@@ -421,8 +467,9 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
 Bytes LayoutBounds::needed(const StageCosts& costs, const LayoutPoint& point,
                            const std::vector<InFlight>& in_flight) const {
   const FrameworkSpec& framework = base_.cluster.framework;
-  const bool eight_bits = framework.fp8 != Fp8Recipe::None;
   const double lost = 1 + (framework.caching_allocator ? framework.fragments : 0);
+  // Frameworks that move parameters one by one have neither units nor their gradients whole.
+  const bool one_by_one = framework.parameter_part.v > 0;
   const AccumulateShards accumulate = base_.strategy.accumulate_sharded_gradients;
   const bool sharded_sums =
       point.zero >= 2 && (accumulate == AccumulateShards::Always ||
@@ -430,25 +477,25 @@ Bytes LayoutBounds::needed(const StageCosts& costs, const LayoutPoint& point,
   double most = 0;
   for (std::size_t r = 0; r < in_flight.size(); ++r) {
     LayerCost own;
-    double least = std::numeric_limits<double>::infinity();
+    double least = std::numeric_limits<double>::infinity(), narrowed = 0;
     for (const Stage s : costs.stages.ids()) {
       if (costs.rank_of_stage[to_size(s)] != static_cast<int>(r)) continue;
       own += costs.stages[s];
       least = std::min(least, costs.stages[s].kept);
+      narrowed = std::max(narrowed, costs.stages[s].narrowed);
     }
     const double elements = own.elements, experts = own.expert_elements;
-    double kept = 0, together = 0;
-    if (!eight_bits) {
-      const double all = gathered(elements, experts, point);
-      kept = all + lost * std::max(own.kept, in_flight[r].passes * least);
-      if (in_flight[r].beside_gradients > 0) {
-        together = all + gradients(elements, experts, point, sharded_sums) +
-                   lost * in_flight[r].beside_gradients * least;
-      }
+    const double all = gathered(elements, experts, point);
+    double beside_states = std::max(gradients(elements, experts, point, point.zero >= 2),
+                                    all + lost * std::max(own.kept, in_flight[r].passes * least));
+    if (in_flight[r].beside_gradients > 0 && !one_by_one) {
+      beside_states =
+          std::max(beside_states, all + gradients(elements, experts, point, sharded_sums) +
+                                      lost * in_flight[r].beside_gradients * least);
     }
-    most = std::max(
-        most, states(elements, experts, point) +
-                  std::max({gradients(elements, experts, point, point.zero >= 2), kept, together}));
+    // Wherever the rank is fullest, no more passes than these are narrower than what they keep.
+    if (narrowed > 0) beside_states -= in_flight[r].most * narrowed;
+    most = std::max(most, states(elements, experts, point) + std::max(0.0, beside_states));
   }
   return Bytes{static_cast<std::int64_t>(most + beside(point))};
 }

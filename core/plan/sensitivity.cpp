@@ -20,13 +20,19 @@ using Variation = std::function<bool(Scenario&)>;  // false if it cannot be made
 class Candidates {
  public:
   Candidates(const SpaceResult& result, const Prober& prober) : prober_(prober) {
+    const LayoutPoint& first = result.found.front().point;
+    for (const EstimatedLayout& e : result.estimated) {
+      if (e.point == first) add(e, result);
+    }
     for (const EstimatedLayout& e : result.families) {
-      if (layouts_.size() < kMostLayouts) layouts_.push_back(&e);
+      if (e.point != first && layouts_.size() < kMostLayouts) add(e, result);
     }
     capacity_ = result.capacity;
   }
-  const Scenario& winner() const { return layouts_.front()->scenario; }
-  Seconds usual() const { return layouts_.front()->estimate.step_time; }
+  const Scenario& winner() const { return layouts_.front().estimated->scenario; }
+  Seconds usual() const {
+    return layouts_.front().time * layouts_.front().estimated->estimate.step_time;
+  }
 
   struct Best {
     std::size_t index = 0;
@@ -37,25 +43,42 @@ class Candidates {
     Estimator estimator(prober_);
     Best best;
     for (std::size_t i = 0; i < layouts_.size(); ++i) {
-      Scenario s = layouts_[i]->scenario;
+      const Candidate& candidate = layouts_[i];
+      Scenario s = candidate.estimated->scenario;
       if (!change(s) || !validate(s).empty()) continue;
       const Result<LayoutEstimate> e = estimator.estimate(s);
       if (!e) return e.error();
       const double most = memory * static_cast<double>(capacity_.v);
-      if (most > 0 && static_cast<double>(e->needed.v) > most) continue;
-      if (i == 0) best.of_winner = e->step_time;
-      if (best.any && best.step <= e->step_time) continue;
+      if (most > 0 && candidate.memory * static_cast<double>(e->needed.v) > most) continue;
+      const Seconds step = candidate.time * e->step_time;
+      if (i == 0) best.of_winner = step;
+      if (best.any && best.step <= step) continue;
       best.index = i;
       best.any = true;
-      best.step = e->step_time;
+      best.step = step;
     }
     return best;
   }
-  std::string name(std::size_t i) const { return layout_name(layouts_[i]->scenario); }
+  std::string name(std::size_t i) const { return layout_name(layouts_[i].estimated->scenario); }
 
  private:
+  struct Candidate {
+    const EstimatedLayout* estimated;
+    double time = 1, memory = 1;  // as simulated, over the estimate
+  };
+  void add(const EstimatedLayout& e, const SpaceResult& result) {
+    Candidate candidate{&e};
+    for (const FoundLayout& f : result.found) {
+      if (!(f.scenario == e.scenario)) continue;  // nor with other settings
+      candidate.time = f.figures.step_time.v / e.estimate.step_time.v;
+      candidate.memory =
+          static_cast<double>(f.figures.memory.needed.v) / static_cast<double>(e.estimate.needed.v);
+    }
+    layouts_.push_back(candidate);
+  }
+
   const Prober& prober_;
-  std::vector<const EstimatedLayout*> layouts_;
+  std::vector<Candidate> layouts_;
   Bytes capacity_;
 };
 
@@ -109,7 +132,7 @@ Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& p
                               double work) -> Result<void> {
     const Result<Candidates::Best> best = candidates.after(change, memory);
     if (!best) return best.error();
-    Sensitivity s{name, 0, "", false, 0};
+    Sensitivity s{name, best->of_winner.v > 0, 0, "", false, 0};
     if (best->any) {
       s.winner = candidates.name(best->index);
       s.other = best->index != 0;
@@ -158,8 +181,8 @@ Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& p
     const Result<Probe> after = prober(slow);
     if (!before) return before.error();
     if (!after) return after.error();
-    report.changes.push_back({"a device that is 10 % slower", after->step.v / before->step.v - 1,
-                              candidates.name(0), false, 0});
+    report.changes.push_back({"a device that is 10 % slower", true,
+                              after->step.v / before->step.v - 1, candidates.name(0), false, 0});
   }
   return report;
 }

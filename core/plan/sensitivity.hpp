@@ -14,7 +14,8 @@ namespace lockstep {
 /// What happens to the best layouts of each family if something changes.
 struct Sensitivity {
   std::string change;  // "half the bandwidth between nodes"
-  double slower = 0;   // how much longer the winner's step takes, as a part of it
+  bool fits = true;    // whether the first of before can be so, and fits
+  double slower = 0;   // if it does, how much longer its step takes, as a part of it
   std::string winner;  // the fastest that fits then; empty if none does
   bool other = false;  // whether that is another layout than before
   double by = 0;       // by what factor the winner of before is slower than it then
@@ -33,10 +34,12 @@ struct SensitivityReport {
   std::vector<TippingPoint> tipping;
 };
 
-/// Estimates the best of the first families again on clusters that differ: other bandwidths, faster
-/// devices, less memory; with twice and half the batch, where it can be divided; and, for up to
-/// 1,024 ranks, simulates the fastest with a device that is 10 % slower. The winner is the fastest
-/// by estimate. Requires a result with estimated layouts. Errors: those of the prober.
+/// Estimates the first that was found, before its settings were chosen, and the best of the first
+/// families again on clusters that differ: other bandwidths, less memory; with twice and half the
+/// batch, where it can be divided; and, for up to 1,024 ranks, simulates the first with a device
+/// that is 10 % slower. The winner is the fastest by estimate. Estimates of layouts that were
+/// simulated are taken to be off by as much as before the change. Requires a result with estimated
+/// layouts. Errors: those of the prober.
 Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& prober);
 
 }  // namespace lockstep

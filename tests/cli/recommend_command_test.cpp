@@ -72,6 +72,22 @@ TEST_CASE("recommend takes a model and a cluster by name, and its answer is the 
   CHECK(lockstep({"recommend"}).exit_code == 2);
 }
 
+TEST_CASE("a card without bfloat16 gets float16, and images come as many as tokens would",
+          "[cli]") {
+  const auto answer = [](const char* model, const char* cluster) {
+    const CommandOutcome o =
+        lockstep({"recommend", "--model", model, "--cluster", cluster, "--json"});
+    INFO(o.err);
+    REQUIRE(o.exit_code == 0);
+    return nlohmann::json::parse(o.out);
+  };
+  const auto old = answer("vit-tiny", "v100");
+  CHECK_THAT(old["answer"]["scenario"].get<std::string>(),
+             ContainsSubstring("mixed_precision_param = \"float16\""));
+  const auto images = answer("vit-b-16", "a100-80");  // 196 patches each
+  CHECK_THAT(images["task"].get<std::string>(), ContainsSubstring("512 images a step"));
+}
+
 TEST_CASE("recommend is the search that search is, settings included, in text and JSON", "[cli]") {
   const std::vector<std::string> question = {"recommend", "--params", "7B", "--gpu-mem",
                                              "24",        "--gpus",   "8",  "--json"};

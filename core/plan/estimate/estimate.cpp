@@ -65,10 +65,11 @@ std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
   const auto is_block = [&](std::size_t l) { return layers[l].is_block(); };
   const int period = period_of_blocks(layout);
   double sum = 0;
-  int counted = 0;
-  for (std::size_t l = layers.size(); l-- > 0;) {  // the last blocks are whole periods
+  int counted = 0, skipped = 0;
+  for (std::size_t l = layers.size(); l-- > 0;) {  // the last typical blocks are whole periods
     if (!is_block(l)) continue;
     beyond[l] = of_kind[to_size(layers[l].kind)];
+    if (skipped++ < blocks_after_period(layout)) continue;
     if (counted < period) sum += beyond[l], ++counted;
   }
   for (std::size_t l = 0; l < layers.size(); ++l) {
@@ -107,6 +108,10 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (p.pipeline_parallel_degree == 2) return "pipelines of two ranks";
   // The first stage is probed with as many blocks without experts as it has, and is another kind.
   if (s.model.dense_layers > 0) return "stages that begin with blocks without experts";
+  if (s.training.fp8 != Fp8Format::None &&
+      s.training.num_layers_at_start_in_bf16 + s.training.num_layers_at_end_in_bf16 > 0) {
+    return "stages that begin or end with blocks in 16 bits";
+  }
   if (p.pipeline_parallel_schedule != PipelineSchedule::OneFOneB &&
       p.pipeline_parallel_schedule != PipelineSchedule::Interleaved1F1B) {
     return "schedules other than 1F1B, interleaved or not";
@@ -134,6 +139,13 @@ std::string_view outside_the_claim(const Scenario& s) {
   return {};
 }
 
+/// Whether programs with fewer blocks and microbatches say what the layout takes. Where pipeline
+/// ranks share the vocabulary, the schedule has stages and collectives between all ranks that no
+/// list of independent actions has.
+bool Estimator::has_small_programs(const Scenario& layout) {
+  return layout.strategy.vocabulary_stages() == 1;
+}
+
 /// Figures of a small program without a pipeline.
 struct Estimator::StepFigures {
   double step = 0;
@@ -149,7 +161,7 @@ struct Estimator::StepGrid {
     // Where blocks are gathered, what is exposed settles late.
     const bool gathers = layout.strategy.zero_stage == 3 && layout.strategy.state_shards() > 1;
     const int few = std::max(gathers ? 27 : 7, 2 + layout.strategy.fsdp_prefetch) +
-                    blocks_before_period(layout);
+                    blocks_before_period(layout) + blocks_after_period(layout);
     const std::int64_t layers = layout.model.layers;
     blocks[0] = few - few % period + period + layers % period;
     blocks[1] = blocks[0] + 4 * period;
@@ -231,6 +243,7 @@ Estimator::Estimator(Prober prober)
 Estimator::~Estimator() = default;
 
 Result<LayoutEstimate> Estimator::estimate(const Scenario& layout) {
+  if (!has_small_programs(layout)) return estimate_whole(layout);
   Result<LayoutEstimate> estimate = layout.strategy.pipeline_parallel_degree == 1
                                         ? estimate_step(layout)
                                         : estimate_pipeline(layout);
@@ -265,6 +278,7 @@ std::vector<Estimator::Piece> Estimator::missing(const std::vector<const Scenari
     pieces.push_back({std::move(key), layout});
   };
   for (const Scenario* layout : layouts) {
+    if (!has_small_programs(*layout)) continue;
     if (layout->strategy.pipeline_parallel_degree > 1) {
       need(smallest_probe(*layout), *layout, memory_->stages);
       if (mixes_backward(*layout)) {
@@ -294,6 +308,13 @@ void Estimator::make(const Piece& piece) {
   } else {
     static_cast<void>(step_figures(piece.key));
   }
+}
+
+Result<LayoutEstimate> Estimator::estimate_whole(const Scenario& layout) {
+  const Result<Probe> whole = prober_(layout);
+  if (!whole) return whole.error();
+  const Bytes needed = *std::max_element(whole->needed.begin(), whole->needed.end());
+  return LayoutEstimate{whole->step, needed, {}};
 }
 
 Result<LayoutEstimate> Estimator::estimate_step(const Scenario& layout) {

@@ -36,7 +36,7 @@ struct LayoutEstimate {
 /// the memory needed is under at worst.
 struct EstimateClaim {
   static constexpr double kMedianTime = 0.01, kWorstTime = 0.03;
-  static constexpr double kMemoryUnder = 0.35;
+  static constexpr double kMemoryUnder = 0.45;
   /// What 19 in 20 of all layouts keep, the claim or not; searches take estimates to be so sure.
   static constexpr double kUsualTime = 0.035;
   /// By how much the memory may be too high before a layout is given up for it.
@@ -75,6 +75,9 @@ class Estimator {
   Result<std::shared_ptr<const StepFigures>> step_figures(const Scenario& small);
   Result<std::shared_ptr<const StageCosts>> costs_of_stages(const Scenario& smallest,
                                                             const Scenario& layout);
+  static bool has_small_programs(const Scenario& layout);
+  /// Of the whole program, for layouts without small ones.
+  Result<LayoutEstimate> estimate_whole(const Scenario& layout);
   Result<LayoutEstimate> estimate_step(const Scenario& layout);
   Result<LayoutEstimate> estimate_pipeline(const Scenario& layout);
   std::atomic<int> probes_ = 0;

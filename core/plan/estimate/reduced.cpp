@@ -105,14 +105,24 @@ int period_of_blocks(const Scenario& layout) {
 int blocks_before_period(const Scenario& layout) {
   const int period = period_of_blocks(layout);
   const int dense = layout.model.experts > 0 ? static_cast<int>(layout.model.dense_layers) : 0;
-  return (dense + period - 1) / period * period;
+  const TrainingSpec& t = layout.training;
+  const int wide = t.fp8 != Fp8Format::None ? t.num_layers_at_start_in_bf16 : 0;
+  return (std::max(dense, wide) + period - 1) / period * period;
+}
+
+int blocks_after_period(const Scenario& layout) {
+  const TrainingSpec& t = layout.training;
+  const int wide = t.fp8 != Fp8Format::None ? t.num_layers_at_end_in_bf16 : 0;
+  if (wide == 0) return 0;
+  return wide + static_cast<int>((layout.model.layers - wide) % period_of_blocks(layout));
 }
 
 Scenario one_period(const Scenario& layout) {
   Scenario s = layout;
   if (s.model.has_batch_norm()) return s;
-  s.model.layers = std::min<std::int64_t>(s.model.layers,
-                                          blocks_before_period(layout) + period_of_blocks(layout));
+  s.model.layers = std::min<std::int64_t>(
+      s.model.layers,
+      blocks_before_period(layout) + period_of_blocks(layout) + blocks_after_period(layout));
   return s;
 }
 
@@ -122,14 +132,17 @@ void repeat_blocks(Model& model, const Scenario& layout) {
                                   [](const Layer& layer) { return layer.is_block(); });
   if (layout.model.has_batch_norm() || first == model.layers.end()) return;
   const auto begin = first - model.layers.begin();
-  const std::vector<Layer> period(first + std::min(made, blocks_before_period(layout)),
-                                  first + made);
+  const int after = std::min(made, blocks_after_period(layout)), typical = made - after;
+  const std::vector<Layer> period(first + std::min(typical, blocks_before_period(layout)),
+                                  first + typical);
   std::vector<Layer> more;
-  for (auto i = static_cast<std::size_t>(made); i < to_size(layout.model.layers); ++i) {
-    more.push_back(period[(i - to_size(made)) % period.size()]);
-    more.back().name = "blocks." + std::to_string(i);
+  for (int i = 0; i < static_cast<int>(layout.model.layers) - made; ++i) {
+    more.push_back(period[to_size(i) % period.size()]);
   }
-  model.layers.insert(model.layers.begin() + begin + made, more.begin(), more.end());
+  model.layers.insert(model.layers.begin() + begin + typical, more.begin(), more.end());
+  for (std::int64_t i = typical; i < layout.model.layers; ++i) {
+    model.layers[to_size(begin + i)].name = "blocks." + std::to_string(i);
+  }
 }
 
 double kept_bytes(const std::vector<LayerStep>& forward) {

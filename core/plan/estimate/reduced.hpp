@@ -31,8 +31,12 @@ Scenario with_whole_backward(const Scenario& layout);
 /// After how many blocks the kinds of blocks repeat themselves: those with experts, and those that
 /// are recomputed.
 int period_of_blocks(const Scenario& layout);
-/// After how many blocks at the begin they do so: those without experts, up to whole periods.
+/// After how many blocks at the begin they do so: those without experts, and those that multiply in
+/// 16 bits beside others in 8, up to whole periods.
 int blocks_before_period(const Scenario& layout);
+/// How many blocks at the end are no part of whole periods because some of them multiply in 16
+/// bits.
+int blocks_after_period(const Scenario& layout);
 /// The layout with those blocks and one period, for its functions. One of a vision model stays as
 /// it is.
 Scenario one_period(const Scenario& layout);

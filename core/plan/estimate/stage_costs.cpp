@@ -109,10 +109,12 @@ constexpr int kMicrobatches = 3;
 
 /// How many blocks the stages of the smallest probe have. The first block of a stage is not
 /// typical, because what is gathered ahead of it, and what is reduced after it, has nothing to hide
-/// behind. Blocks without experts at the begin lie on the first stage.
+/// behind. Blocks at the begin and at the end that are like no others lie on the first and the last
+/// stage.
 int least_blocks(const Scenario& layout) {
   const int period = period_of_blocks(layout);
-  return blocks_before_period(layout) + period * ((1 + period) / period);
+  const int after = (blocks_after_period(layout) + period - 1) / period * period;
+  return std::max(blocks_before_period(layout), after) + period * ((1 + period) / period);
 }
 
 int stages_of_probe(const Scenario& layout) { return std::min(3, layout.strategy.num_stages()); }
