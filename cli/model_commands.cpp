@@ -59,7 +59,8 @@ void ModelCommands::add_sample(CLI::App* sub) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   sub->add_option("--seed", sample_.sampling.seed, "of the draws")->capture_default_str();
-  sub->add_option("--tokenizer", sample_.tokenizer, "tokenizer.json, or a folder that has one")
+  sub->add_option("--tokenizer", sample_.tokenizer,
+                  "tokenizer.json or BERT's vocab.txt, or a folder that has one")
       ->type_name("PATH");
   sub->add_option("--backend", sample_.backend, "cpu, cuda or reference")->capture_default_str();
   sub->add_option("--threads", sample_.threads, "threads that compute")
@@ -138,7 +139,8 @@ void ModelCommands::add_data(CLI::App* sub) {
   sub->add_option("texts", data_.texts, "text files, JSON lines (.jsonl), or folders of them")
       ->required()
       ->type_name("PATH");
-  sub->add_option("--tokenizer", data_.tokenizer, "tokenizer.json, or a folder that has one")
+  sub->add_option("--tokenizer", data_.tokenizer,
+                  "tokenizer.json or BERT's vocab.txt, or a folder that has one")
       ->required()
       ->type_name("PATH");
   sub->add_option("--out", data_.out, "shard to make, for training.dataset")

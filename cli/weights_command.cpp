@@ -120,9 +120,9 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
     Share share(console);
     if (auto copied = copy_state(weights, store, share); !copied) return copied;
   }
-  if (auto copied =
-          copy_files(arguments.from, out,
-                     {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"});
+  if (auto copied = copy_files(arguments.from, out,
+                               {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
+                                "vocab.bpe", "vocab.txt", "tokenizer_config.json"});
       !copied)
     return copied;
   if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
@@ -185,8 +185,9 @@ Result<void> export_model(const WeightsArguments& arguments, const Console& cons
     return wrote;
   }
   // Those that transformers knows.
-  if (auto copied =
-          copy_files(arguments.from, arguments.out, {"tokenizer.json", "vocab.json", "merges.txt"});
+  if (auto copied = copy_files(
+          arguments.from, arguments.out,
+          {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer_config.json"});
       !copied)
     return copied;
   if (arguments.json) {

@@ -1,5 +1,7 @@
 #include "core/tokenizer/pair_tokenizer.hpp"
 
+#include <utility>
+
 #include "core/tokenizer/utf8.hpp"
 
 namespace lockstep {
@@ -19,29 +21,11 @@ const std::array<std::string, 256>& symbols_of_bytes() {
 }
 
 std::vector<std::int32_t> PairTokenizer::encode(std::string_view given, bool special) const {
-  std::vector<std::int32_t> ids = special ? before_ : std::vector<std::int32_t>{};
-  const std::string text = valid_utf8(given);
-  // Added tokens are found first; what lies between them is text.
-  std::size_t at = 0, begin = 0;
-  while (at < text.size()) {
-    const Added* found = added_at(text, at);
-    if (found == nullptr) {
-      ++at;
-      continue;
-    }
-    std::size_t last = at, next = at + found->content.size();
-    if (found->strips_left) {
-      while (last > begin && text[last - 1] == ' ') --last;
-    }
-    if (found->strips_right) {
-      while (next < text.size() && text[next] == ' ') ++next;
-    }
-    encode_text(text.substr(begin, last - begin), ids);
-    ids.push_back(found->id);
-    at = begin = next;
-  }
-  encode_text(text.substr(begin), ids);
-  if (special) ids.insert(ids.end(), after_.begin(), after_.end());
+  std::vector<std::int32_t> ids = special ? around_.before : std::vector<std::int32_t>{};
+  added_.split(
+      valid_utf8(given), [&](std::string text) { encode_text(std::move(text), ids); },
+      [&](std::int32_t id) { ids.push_back(id); });
+  if (special) ids.insert(ids.end(), around_.after.begin(), around_.after.end());
   return ids;
 }
 
@@ -56,15 +40,6 @@ std::string PairTokenizer::decode(const std::vector<std::int32_t>& ids) const {
   // What was put before the text, as where SentencePiece begins with a space.
   if (strips_first_space_ && text.starts_with(' ')) text.erase(0, 1);
   return text;
-}
-
-const PairTokenizer::Added* PairTokenizer::added_at(const std::string& text, std::size_t at) const {
-  const auto candidates = added_.find(text[at]);
-  if (candidates == added_.end()) return nullptr;
-  for (const Added& token : candidates->second) {  // the longest first
-    if (text.compare(at, token.content.size(), token.content) == 0) return &token;
-  }
-  return nullptr;
 }
 
 void PairTokenizer::encode_text(std::string text, std::vector<std::int32_t>& ids) const {

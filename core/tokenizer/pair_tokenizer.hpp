@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <iosfwd>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/tokenizer/added_tokens.hpp"
 #include "core/tokenizer/byte_pairs.hpp"
 #include "core/tokenizer/splitter.hpp"
 #include "core/tokenizer/tokenizer.hpp"
@@ -39,13 +39,6 @@ class PairTokenizer final : public Tokenizer {
     std::string prepend;   // put before a text that is not empty
     std::string from, to;  // every `from` becomes `to`, if `from` is not empty
   };
-  struct Added {
-    std::string content;
-    std::int32_t id = -1;
-    bool strips_left = false, strips_right = false;
-  };
-
-  const Added* added_at(const std::string& text, std::size_t at) const;
   void encode_text(std::string text, std::vector<std::int32_t>& ids) const;
   void split(std::string_view text, std::size_t step, std::vector<std::int32_t>& ids) const;
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
@@ -54,16 +47,15 @@ class PairTokenizer final : public Tokenizer {
   Result<void> read_normalizer(const nlohmann::json& json);
   Result<void> read_splitter(const nlohmann::json& json);
   Result<void> read_added(const nlohmann::json& list);
-  void read_template(const nlohmann::json& json);
   void add(const std::string& symbol, std::int32_t id);
   void note_end(const std::string& content, std::int32_t id);
 
   BytePairs pairs_;
   std::unordered_map<std::int32_t, std::string> bytes_;  // what each token stands for
-  std::map<char, std::vector<Added>> added_;             // by their first byte
+  AddedTokens added_;
   std::vector<Normalize> normalizers_;
   std::vector<Splitter> splitters_;
-  std::vector<std::int32_t> before_, after_;  // special tokens around a text
+  TokensAround around_;
   std::array<std::int32_t, 256> byte_ids_{};  // of <0x00> … <0xFF>
   std::int64_t vocabulary_ = 0;
   std::int32_t end_ = -1, unknown_ = -1;

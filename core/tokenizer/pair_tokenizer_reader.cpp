@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/tokenizer/pair_tokenizer.hpp"
+#include "core/tokenizer/reading.hpp"
 #include "core/tokenizer/utf8.hpp"
 
 namespace lockstep {
@@ -10,30 +11,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-Error unsupported(const std::string& what) {
-  return {ErrorKind::Unsupported,
-          what + " is not known here; shards of its tokens can be made elsewhere (docs/models.md)",
-          std::nullopt};
-}
-Error damaged(const std::string& what) { return {ErrorKind::Parse, what, std::nullopt}; }
-
-/// A number of a token: as many as any vocabulary has.
-bool is_id(const Json& json) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  return json.is_number_integer() && json >= 0 && json < kMost;
-}
-
-std::string type_of(const Json& json) {
-  return json.is_object() ? json.value("type", std::string()) : std::string();
-}
-
 /// Calls visit(part) for the parts of a step of type "Sequence", or for the step itself.
 template <class Visit>
 Result<void> each_step(const Json& json, const char* list, Visit&& visit) {
   if (json.is_null()) return {};
-  if (type_of(json) != "Sequence") return visit(json);
+  if (type_of_step(json) != "Sequence") return visit(json);
   if (!json.contains(list) || !json[list].is_array()) {
-    return damaged(std::string("a sequence has no list '") + list + "'");
+    return damaged_tokenizer(std::string("a sequence has no list '") + list + "'");
   }
   for (const Json& part : json[list]) {
     if (auto seen = each_step(part, list, visit); !seen) return seen;
@@ -56,7 +40,7 @@ void PairTokenizer::add(const std::string& symbol, std::int32_t id) {
 }
 
 Result<void> PairTokenizer::read(const Json& json) {
-  if (!json.is_object() || !json.contains("model")) return damaged("there is no 'model'");
+  if (!json.is_object() || !json.contains("model")) return damaged_tokenizer("there is no 'model'");
   const Json null;
   const auto part = [&](const char* key) -> const Json& {
     return json.contains(key) ? json[key] : null;
@@ -73,14 +57,12 @@ Result<void> PairTokenizer::read(const Json& json) {
   }
   if (auto read = read_model(json["model"]); !read) return read;
   if (auto read = read_added(part("added_tokens")); !read) return read;
-  return each_step(part("post_processor"), "processors", [&](const Json& step) -> Result<void> {
-    if (type_of(step) == "TemplateProcessing") read_template(step);
-    return {};
-  });
+  around_ = tokens_around(part("post_processor"));
+  return {};
 }
 
 Result<void> PairTokenizer::read_normalizer(const Json& json) {
-  const std::string type = type_of(json);
+  const std::string type = type_of_step(json);
   if (type == "Prepend") {
     normalizers_.push_back({json.value("prepend", std::string()), "", ""});
     strips_first_space_ = true;
@@ -91,7 +73,7 @@ Result<void> PairTokenizer::read_normalizer(const Json& json) {
         {"", json["pattern"]["String"].get<std::string>(), json.value("content", std::string())});
     return {};
   }
-  return unsupported("the normalizer " + type);
+  return unsupported_step("the normalizer " + type);
 }
 
 Result<void> PairTokenizer::read_splitter(const Json& json) {
@@ -101,7 +83,7 @@ Result<void> PairTokenizer::read_splitter(const Json& json) {
     splitters_.push_back(std::move(*made));
     return {};
   };
-  const std::string type = type_of(json);
+  const std::string type = type_of_step(json);
   if (type == "ByteLevel") {
     bytes_as_symbols_ = true;
     adds_space_ = json.value("add_prefix_space", false);
@@ -120,33 +102,33 @@ Result<void> PairTokenizer::read_splitter(const Json& json) {
         {"MergedWithNext", Behavior::MergedWithNext},
         {"Contiguous", Behavior::Contiguous}};
     const auto behavior = behaviors.find(json.value("behavior", std::string()));
-    if (behavior == behaviors.end()) return damaged("a split has no known behavior");
+    if (behavior == behaviors.end()) return damaged_tokenizer("a split has no known behavior");
     const bool literal = json["pattern"].contains("String");
     const Json pattern = json["pattern"].value(literal ? "String" : "Regex", Json());
-    if (!pattern.is_string()) return damaged("a split has no pattern");
+    if (!pattern.is_string()) return damaged_tokenizer("a split has no pattern");
     return keep(Splitter::make(pattern.get<std::string>(), literal, behavior->second,
                                json.value("invert", false)));
   }
-  return unsupported("the pre-tokenizer " + type);
+  return unsupported_step("the pre-tokenizer " + type);
 }
 
 Result<void> PairTokenizer::read_model(const Json& model) {
-  const std::string type = type_of(model);
-  if (!type.empty() && type != "BPE") return unsupported("a tokenizer of type " + type);
+  const std::string type = type_of_step(model);
+  if (!type.empty() && type != "BPE") return unsupported_step("a tokenizer of type " + type);
   if (!model.contains("vocab") || !model["vocab"].is_object() || !model.contains("merges") ||
       !model["merges"].is_array()) {
-    return damaged("the model has no 'vocab' and 'merges', as byte pairs have");
+    return damaged_tokenizer("the model has no 'vocab' and 'merges', as byte pairs have");
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (model.contains(key) && model[key].is_string() && model[key] != "") {
-      return unsupported(std::string("a ") + key);
+      return unsupported_step(std::string("a ") + key);
     }
   }
   whole_words_first_ = model.value("ignore_merges", false);
   falls_back_to_bytes_ = model.value("byte_fallback", false);
   joins_unknown_ = model.value("fuse_unk", false);
   for (const auto& [symbol, id] : model["vocab"].items()) {
-    if (!is_id(id)) return damaged("the id of '" + symbol + "' is " + id.dump());
+    if (!is_token_id(id)) return damaged_tokenizer("the id of '" + symbol + "' is " + id.dump());
     add(symbol, id.get<std::int32_t>());
   }
   if (model.contains("unk_token") && model["unk_token"].is_string()) {
@@ -165,7 +147,8 @@ Result<void> PairTokenizer::read_model(const Json& model) {
       right = space == std::string::npos ? "" : both.substr(space + 1);
     }
     if (!pairs_.join(left, right)) {
-      return damaged("merge " + std::to_string(i) + " is not of two symbols that make a third");
+      return damaged_tokenizer("merge " + std::to_string(i) +
+                               " is not of two symbols that make a third");
     }
   }
   std::map<std::string, char, std::less<>> bytes_of_symbols;
@@ -175,7 +158,8 @@ Result<void> PairTokenizer::read_model(const Json& model) {
     std::snprintf(name, sizeof name, "<0x%02X>", b);
     byte_ids_[b] = pairs_.find(name);
     if (falls_back_to_bytes_ && byte_ids_[b] < 0) {
-      return damaged(std::string("there is no token ") + name + ", as byte_fallback needs");
+      return damaged_tokenizer(std::string("there is no token ") + name +
+                               ", as byte_fallback needs");
     }
   }
   for (const auto& [symbol, number] : model["vocab"].items()) {
@@ -207,40 +191,13 @@ Result<void> PairTokenizer::read_model(const Json& model) {
 }
 
 Result<void> PairTokenizer::read_added(const Json& list) {
-  if (!list.is_array()) return {};
-  for (const Json& token : list) {
-    if (!token.is_object() || !token.contains("content") || !token["content"].is_string() ||
-        !token.contains("id") || !is_id(token["id"])) {
-      return damaged("an added token has no 'content' and 'id', a number of a token");
-    }
-    const Added made{token["content"], token["id"], token.value("lstrip", false),
-                     token.value("rstrip", false)};
-    if (made.content.empty()) continue;
-    vocabulary_ = std::max<std::int64_t>(vocabulary_, std::int64_t{made.id} + 1);
-    note_end(made.content, made.id);
-    bytes_[made.id] = token.value("special", false) ? "" : made.content;
-    std::vector<Added>& same = added_[made.content[0]];
-    same.push_back(made);
-    std::stable_sort(same.begin(), same.end(), [](const Added& a, const Added& b) {
-      return a.content.size() > b.content.size();
-    });
+  if (auto read = added_.read(list); !read) return read;
+  for (const AddedTokens::Token& token : added_.all()) {
+    vocabulary_ = std::max<std::int64_t>(vocabulary_, std::int64_t{token.id} + 1);
+    note_end(token.content, token.id);
+    bytes_[token.id] = token.special ? "" : token.content;
   }
   return {};
-}
-
-void PairTokenizer::read_template(const Json& json) {
-  if (!json.contains("single") || !json["single"].is_array()) return;
-  bool text_seen = false;
-  for (const Json& part : json["single"]) {
-    if (part.contains("Sequence")) text_seen = true;
-    if (!part.contains("SpecialToken")) continue;
-    const std::string name = part["SpecialToken"].value("id", std::string());
-    const Json tokens = json.value("special_tokens", Json::object());
-    if (!tokens.contains(name) || !tokens[name].contains("ids")) continue;
-    for (const Json& id : tokens[name]["ids"]) {
-      if (id.is_number_integer()) (text_seen ? after_ : before_).push_back(id.get<std::int32_t>());
-    }
-  }
 }
 
 Result<void> PairTokenizer::read_gpt2(const Json& vocab, std::istream& merges,
@@ -260,7 +217,7 @@ Result<void> PairTokenizer::read_gpt2(const Json& vocab, std::istream& merges,
   auto done = read({{"pre_tokenizer", {{"type", "ByteLevel"}}},
                     {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", std::move(list)}}},
                     {"added_tokens", std::move(added)}});
-  if (!done) return damaged(path + ": " + done.error().message);
+  if (!done) return damaged_tokenizer(path + ": " + done.error().message);
   return {};
 }
 

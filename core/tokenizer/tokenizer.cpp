@@ -8,6 +8,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/base/read_file.hpp"
 #include "core/tokenizer/pair_tokenizer.hpp"
+#include "core/tokenizer/word_pieces.hpp"
 
 namespace lockstep {
 namespace {
@@ -53,44 +54,74 @@ Json json_of(const fs::path& path) {
   return Json::parse(file, nullptr, /*allow_exceptions=*/false);
 }
 
+/// A tokenizer that has been read, or the error of reading it, which names the file.
+template <class T>
+Result<std::unique_ptr<Tokenizer>> finished(std::unique_ptr<T> made, const Result<void>& read,
+                                            const fs::path& path) {
+  if (read) return std::unique_ptr<Tokenizer>(std::move(made));
+  return Error{read.error().kind, path.string() + ": " + read.error().message, std::nullopt};
+}
+
+Result<std::unique_ptr<Tokenizer>> open_json(const fs::path& path) {
+  const Json json = json_of(path);
+  const Json* const model = json.is_object() && json.contains("model") ? &json["model"] : nullptr;
+  if (model != nullptr && model->is_object() && model->contains("type") &&
+      (*model)["type"] == "WordPiece") {
+    auto made = std::make_unique<WordPieceTokenizer>();
+    const Result<void> read = made->read(json);
+    return finished(std::move(made), read, path);
+  }
+  auto made = std::make_unique<PairTokenizer>();
+  const Result<void> read = made->read(json);
+  return finished(std::move(made), read, path);
+}
+
+Result<std::unique_ptr<Tokenizer>> open_words(const fs::path& path) {
+  const fs::path config = path.parent_path() / "tokenizer_config.json";
+  auto made = std::make_unique<WordPieceTokenizer>();
+  std::ifstream file = open_file(path.string());
+  const Result<void> read =
+      made->read_vocabulary(file, fs::is_regular_file(config) ? json_of(config) : Json());
+  return finished(std::move(made), read, path);
+}
+
+Result<std::unique_ptr<Tokenizer>> open_pairs(const fs::path& vocab, const fs::path& merges) {
+  std::ifstream file = open_file(merges.string());
+  auto made = std::make_unique<PairTokenizer>();
+  if (auto read = made->read_gpt2(json_of(vocab), file, vocab.string()); !read) {
+    return read.error();
+  }
+  return std::unique_ptr<Tokenizer>(std::move(made));
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 bool has_tokenizer(const std::string& folder) {
-  return first_of(folder, {"tokenizer.json"}) ||
+  return first_of(folder, {"tokenizer.json", "vocab.txt"}) ||
          (first_of(folder, {"vocab.json", "encoder.json"}) &&
           first_of(folder, {"merges.txt", "vocab.bpe"}));
 }
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& given) {
   const fs::path path(given);
-  auto made = std::make_unique<PairTokenizer>();
-  const bool is_folder = fs::is_directory(path);
-  const auto whole = is_folder ? first_of(path, {"tokenizer.json"}) : std::optional(path);
   try {
-    if (whole) {
-      if (!fs::is_regular_file(*whole)) return invalid(given + ": there is no such file");
-      if (auto read = made->read(json_of(*whole)); !read) {
-        return Error{read.error().kind, whole->string() + ": " + read.error().message,
-                     std::nullopt};
-      }
-      return std::unique_ptr<Tokenizer>(std::move(made));
+    if (!fs::is_directory(path)) {
+      if (!fs::is_regular_file(path)) return invalid(given + ": there is no such file");
+      return path.extension() == ".txt" ? open_words(path) : open_json(path);
     }
+    if (const auto whole = first_of(path, {"tokenizer.json"})) return open_json(*whole);
     const auto vocab = first_of(path, {"vocab.json", "encoder.json"});
     const auto merges = first_of(path, {"merges.txt", "vocab.bpe"});
-    if (!vocab || !merges) {
-      return invalid(given +
-                     ": there is no tokenizer.json, and not both of vocab.json and merges.txt");
-    }
-    std::ifstream file = open_file(merges->string());
-    if (auto read = made->read_gpt2(json_of(*vocab), file, vocab->string()); !read) {
-      return read.error();
-    }
+    if (vocab && merges) return open_pairs(*vocab, *merges);
+    if (const auto words = first_of(path, {"vocab.txt"})) return open_words(*words);
+    return invalid(given +
+                   ": there is no tokenizer.json, not both of vocab.json and merges.txt, and no "
+                   "vocab.txt");
   } catch (const Json::exception& fault) {  // a value of another type than its key has
     return Error{ErrorKind::Parse, given + ": " + fault.what(), std::nullopt};
   }
-  return std::unique_ptr<Tokenizer>(std::move(made));
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
-// Tokenizer: text to the ids of a model's vocabulary, and back. It reads byte-pair tokenizers as
-// Hugging Face's tokenizers library writes them (tokenizer.json), and GPT-2's two files (vocab.json
-// or encoder.json, and merges.txt or vocab.bpe). Without a file, tokens are the bytes of the text.
+// Tokenizer: text to the ids of a model's vocabulary, and back. It reads tokenizers of byte pairs
+// and BERT's of word pieces as Hugging Face's tokenizers library writes them (tokenizer.json),
+// GPT-2's two files (vocab.json or encoder.json, and merges.txt or vocab.bpe), and BERT's
+// vocab.txt. Without a file, tokens are the bytes of the text.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ class Tokenizer {
 
 std::unique_ptr<Tokenizer> byte_tokenizer();
 
-/// Reads tokenizer.json, or a folder that has it or GPT-2's two files. Errors name the file:
+/// Reads tokenizer.json or vocab.txt, or a folder that has one of them or GPT-2's two files. Beside
+/// vocab.txt, tokenizer_config.json may say how texts are normalized. Errors name the file:
 /// InvalidSpec if there is none, Parse if it is damaged, Unsupported for a kind of tokenizer, or a
 /// step of one, that is not known here.
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& path);

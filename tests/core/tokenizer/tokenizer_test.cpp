@@ -4,6 +4,7 @@
 
 #include "core/tokenizer/byte_pairs.hpp"
 #include "core/tokenizer/splitter.hpp"
+#include "core/tokenizer/unicode.hpp"
 #include "core/tokenizer/utf8.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/tokenizer/small_gpt2.hpp"
@@ -36,6 +37,26 @@ std::unique_ptr<Tokenizer> opened(const std::string& json) {
   auto made = open_tokenizer(folder.path);
   if (!made) FAIL(made.error().message);
   return std::move(*made);
+}
+
+/// BERT's normalization with a vocabulary of twenty.
+std::string word_pieces(const std::string& lowers) {
+  std::string vocab;
+  int id = 0;
+  for (const char* token : {"[PAD]", "[UNK]",  "[CLS]",    "[SEP]",    "[MASK]", "un", "runn",
+                            "##aff", "##able", "a",        "##a",      ",",      "$",  "\u3002",
+                            "漢",    "\u1100", "##\u1161", "##\u11a8", "i",      "##x"}) {
+    vocab += (id == 0 ? "\"" : ",\"") + std::string(token) + "\":" + std::to_string(id);
+    ++id;
+  }
+  return R"({"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,
+             "strip_accents":null,"lowercase":)" +
+         lowers + R"(},"pre_tokenizer":{"type":"BertPreTokenizer"},
+             "post_processor":{"type":"BertProcessing","cls":["[CLS]",2],"sep":["[SEP]",3]},
+             "added_tokens":[{"content":"[CLS]","id":2,"special":true},
+               {"content":"[SEP]","id":3,"special":true},{"content":"[MASK]","id":4,"special":true}],
+             "model":{"type":"WordPiece","vocab":{)" +
+         vocab + "}}}";
 }
 
 std::string error_of(const std::string& json) {
@@ -187,6 +208,80 @@ TEST_CASE("a tokenizer that is damaged or of another kind is refused with its re
   const TemporaryFolder empty;
   CHECK(!open_tokenizer(empty.path).ok());
   CHECK(!has_tokenizer(empty.path));
+}
+
+TEST_CASE("words become the longest pieces that they begin with, or are unknown as a whole",
+          "[core][tokenizer]") {
+  const auto tokenizer = opened(word_pieces("true"));
+  CHECK(tokenizer->encode("unaffable") == Ids{5, 7, 8});  // the example of BERT's tokenization.py
+  CHECK(tokenizer->encode("unaffix") == Ids{1});
+  CHECK(tokenizer->encode("aff") == Ids{1});  // a piece that only continues
+  CHECK(tokenizer->encode("un [MASK]un", true) == Ids{2, 5, 4, 5, 3});
+  CHECK(tokenizer->encode(std::string(101, 'a')) == Ids{1});
+  CHECK(tokenizer->encode(std::string(100, 'a')).size() == 100);
+  CHECK(tokenizer->decode({2, 5, 7, 8, 9, 3}) == "unaffable a");
+  CHECK(tokenizer->vocabulary() == 20);
+  CHECK(tokenizer->end() == 3);
+}
+
+TEST_CASE("BERT's text has no marks, capitals or controls, and its own words of signs",
+          "[core][tokenizer]") {
+  const auto uncased = opened(word_pieces("true"));
+  CHECK(uncased->encode("\u00c0\u200d\u0301A\u00a0a") == Ids{9, 10, 9});  // "aa a"
+  CHECK(uncased->encode("a,a$\t\u3002a") == Ids{9, 11, 9, 12, 13, 9});
+  CHECK(uncased->encode("a漢a") == Ids{9, 14, 9});
+  CHECK(uncased->encode("각") == Ids{15, 16, 17});  // in its letters, as NFD has them
+  CHECK(uncased->encode("İ\xffx") == Ids{18, 19});  // U+0130 is i without its dot
+  const auto cased = opened(word_pieces("false"));
+  CHECK(cased->encode("a A") == Ids{9, 1});
+  CHECK(cased->encode("à") == Ids{1});
+}
+
+TEST_CASE("letters lose their marks and capitals as Unicode says", "[core][tokenizer]") {
+  CHECK(without_marks(U'ế') == U"e");
+  CHECK(without_marks(0x301).empty());
+  CHECK(without_marks(U'ø') == U"ø");
+  CHECK(without_marks(0xac00) == std::u32string{0x1100, 0x1161});
+  CHECK(without_marks(0xd7a3) == std::u32string{0x1112, 0x1175, 0x11c2});
+  CHECK(without_marks(0x1d15e) == std::u32string{0x1d157, 0x1d165});
+  CHECK(lower_case(U'Σ') == U"σ");
+  CHECK(lower_case(0x130) == std::u32string{'i', 0x307});
+  CHECK(lower_case(0x1e9e) == U"ß");
+  CHECK(lower_case(0x10400) == std::u32string{0x10428});
+  CHECK(lower_case(0x101) == std::u32string{0x101});  // between two capitals of a run
+  CHECK(is_punctuation('$'));
+  CHECK(!is_punctuation(0x20ac));  // the Euro sign is a symbol
+  CHECK(is_no_text(0xad));
+  CHECK(!is_no_text('\n'));
+}
+
+TEST_CASE("BERT's vocab.txt is read with what tokenizer_config.json says of capitals",
+          "[core][tokenizer]") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "vocab.txt") << "[PAD]\r\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nA\n";
+  CHECK(has_tokenizer(folder.path));
+  auto made = open_tokenizer(folder.path);
+  REQUIRE(made.ok());
+  CHECK((*made)->encode("AB [MASK]", true) == Ids{2, 5, 6, 4, 3});
+  std::ofstream(folder / "tokenizer_config.json") << R"({"do_lower_case": false})";
+  made = open_tokenizer(folder / "vocab.txt");
+  REQUIRE(made.ok());
+  CHECK((*made)->encode("Ab") == Ids{7, 6});
+  std::ofstream(folder / "vocab.txt") << "a\nb\n";
+  CHECK_THAT(open_tokenizer(folder.path).error().message,
+             ContainsSubstring("vocab.txt: there is no line [UNK]"));
+}
+
+TEST_CASE("steps beside word pieces that are not BERT's are refused", "[core][tokenizer]") {
+  CHECK(error_of(R"({"model":{"type":"WordPiece","vocab":{}}})") ==
+        "the pre-tokenizer  beside word pieces is not known here; shards of its tokens can be made "
+        "elsewhere (docs/models.md)");
+  const std::string splits = R"("pre_tokenizer":{"type":"BertPreTokenizer"},)";
+  CHECK(error_of("{" + splits + R"("model":{"type":"WordPiece","vocab":{"a":0}}})") ==
+        "its token for unknown words, '[UNK]', is not in 'vocab'");
+  CHECK_THAT(error_of("{" + splits +
+                      R"("normalizer":{"type":"NFKC"},"model":{"type":"WordPiece","vocab":{}}})"),
+             ContainsSubstring("the normalizer NFKC beside word pieces"));
 }
 
 TEST_CASE("without a file, tokens are bytes", "[core][tokenizer]") {
