@@ -1,7 +1,9 @@
 // lockstep-gui: the main function of the desktop application.
 #include <QApplication>
 #include <QCommandLineParser>
+#include <QDir>
 #include <QSettings>
+#include <QStandardPaths>
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -128,11 +130,14 @@ int main(int argc, char** argv) {
   }
   if (parser.isSet(view)) window.keep_views_in_front();
   if (!writes) {
+    const QDir folder(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation));
+    const QString reopened = window.keep_changes_in(folder.filePath("unsaved"));
     window.show();
     for (const QString& file : files) {
       window.open(file);
       set_over_scenario(session, file, parser.values(set));
     }
+    if (!reopened.isEmpty()) window.tell(reopened);
     if (parser.isSet(search)) static_cast<SearchView*>(window.view("search"))->start();
     return QApplication::exec();
   }

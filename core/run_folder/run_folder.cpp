@@ -1,11 +1,11 @@
 #include "core/run_folder/run_folder.hpp"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/new_file.hpp"
 #include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/chakra/chakra.hpp"
@@ -72,17 +72,12 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
 }
 
 Result<void> write_file(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
+  NewFile file(path);
   {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    if (!(file << text << std::flush)) {
-      const Error error = cannot_write(path);
-      std::remove(temporary.c_str());
-      return error;
-    }
+    std::ofstream stream(file.temporary(), std::ios::binary | std::ios::trunc);
+    if (!(stream << text << std::flush)) return file.failure();
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return cannot_write(path);
-  return {};
+  return file.put_in_place();
 }
 
 Result<Run> read_run(const std::string& directory) {

@@ -26,7 +26,7 @@ namespace lockstep {
 Result<void> prepare_run_folder(const std::string& directory, const std::string& checkpoint_folder,
                                 bool resuming);
 
-/// Writes a file so that it appears whole or not at all. Error Device.
+/// Writes a file so that it appears whole or not at all; see NewFile. Error Device.
 Result<void> write_file(const std::string& path, const std::string& text);
 
 struct Run {

@@ -8,12 +8,13 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/new_file.hpp"
 #include "core/base/result.hpp"
 
 namespace lockstep {
 
-/// Collects text and writes it to a temporary file beside `path`; commit() renames it into place.
-/// Without commit() nothing remains.
+/// Collects text and writes it as a NewFile, which commit() puts in place. Without commit() nothing
+/// remains.
 class GzipWriter {
  public:
   GzipWriter(const std::string& path, bool compress);
@@ -33,7 +34,8 @@ class GzipWriter {
  private:
   static constexpr std::size_t kFlushBytes = 1 << 16;
   void flush();
-  std::string path_, temporary_, buffer_;
+  NewFile new_file_;
+  std::string buffer_;
   void* file_ = nullptr;  // gzFile
   bool failed_ = false;
 };

@@ -5,6 +5,7 @@
 #include "core/analysis/in_flight.hpp"
 #include "core/format/format.hpp"
 #include "gui/draw/play_drawing.hpp"
+#include "gui/draw/wrapped_text.hpp"
 
 namespace lockstep::gui {
 namespace {

@@ -88,11 +88,16 @@ BreakdownFrame BreakdownFrame::fitting(const SummaryModel& model, double width,
   frame.row_height = frame.rows <= kFullRows
                          ? full
                          : std::max(kLeastRow, std::floor(full * kFullRows / double(frame.rows)));
-  frame.rows_top = 3 * text.line_height + 6;  // below a heading and two lines of legend
+  const DisplayList legend = draw_parts_legend(frame.legend(), text);
+  frame.rows_top = legend.texts.back().rect.bottom() + 4;
   const double rows_end = frame.rows_top + double(frame.rows) * frame.row_height;
   frame.bubbles_top = rows_end + text.line_height + 12;
   frame.height = frame.bubbles_top + kNumBubbleCauses * full + 4;
   return frame;
+}
+
+QRectF BreakdownFrame::legend() const {
+  return {4, line + 2, width - 8, line};  // below a heading; as many lines as it needs
 }
 
 QRectF BreakdownFrame::bar(std::size_t row) const {
@@ -121,7 +126,7 @@ DisplayList draw_breakdown(const SummaryModel& model, double width, const TextSi
         {{4, y, width - 8, line}, std::move(words), Ink::Text, false, Align::Left, true});
   };
   heading(0, "Each rank's step");
-  list.append(draw_parts_legend({4, line + 2, width - 8, 2 * line}, text));
+  list.append(draw_parts_legend(frame.legend(), text));
   const Seconds longest = model.longest();
   double next_label = 0;
   for (std::size_t row = 0; row < model.rows.size(); ++row) {
@@ -129,7 +134,7 @@ DisplayList draw_breakdown(const SummaryModel& model, double width, const TextSi
     list.append(draw_parts_bar(model.rows[row].parts, longest, bar, text));
     if (bar.y() < next_label) continue;
     list.text({4, bar.center().y() - line / 2, frame.gutter - 8, line},
-              label_of(model.report, model.rows[row].ranks));
+              text.elided(label_of(model.report, model.rows[row].ranks), frame.gutter - 8));
     next_label = bar.y() + line;
   }
 
@@ -138,8 +143,9 @@ DisplayList draw_breakdown(const SummaryModel& model, double width, const TextSi
   for (int c = 0; c < kNumBubbleCauses; ++c) {
     const Seconds time = model.report.causes.bubbles[static_cast<BubbleCause>(c)];
     const QRectF whole = frame.bubble_bar(c);
+    const std::string cause(to_string(static_cast<BubbleCause>(c)));
     list.text({4, whole.y(), frame.gutter - 8, whole.height()},
-              std::string(to_string(static_cast<BubbleCause>(c))));
+              text.elided(cause, frame.gutter - 8));
     const double share = step.v > 0 ? time.v / step.v : 0;
     list.fill({whole.x(), whole.y(), whole.width() * share, whole.height()}, Ink::Idle,
               Hatch::Rising);

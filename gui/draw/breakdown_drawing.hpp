@@ -19,8 +19,8 @@ PartStyle style_of_part(std::size_t part);
 /// as `rect`. Each part's share of the bar's own sum is written where there is room.
 DisplayList draw_parts_bar(const TimeParts& parts, Seconds whole, QRectF rect,
                            const TextSize& text);
-/// Draws the names of the parts, each beside its box. The legend wraps, and fits two lines of 330
-/// pixels.
+/// Draws the names of the parts, each beside its box, in as many lines from the top of `rect` as
+/// its width asks for.
 DisplayList draw_parts_legend(QRectF rect, const TextSize& text);
 
 /// Where the rows of the picture are.
@@ -31,6 +31,7 @@ struct BreakdownFrame {
   std::size_t rows = 0;
   double height = 0;  // of the whole picture
   static BreakdownFrame fitting(const SummaryModel& model, double width, const TextSize& text);
+  QRectF legend() const;
   QRectF bar(std::size_t row) const;
   QRectF bubble_bar(int cause) const;
   std::optional<std::size_t> row_at(QPointF point) const;

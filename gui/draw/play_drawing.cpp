@@ -4,18 +4,20 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <sstream>
 
 #include "core/format/format.hpp"
 #include "gui/draw/timeline_drawing.hpp"
+#include "gui/draw/wrapped_text.hpp"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr int kComputeStream = static_cast<int>(Stream::Compute);
-constexpr double kToken = 12;  // pixels
-constexpr double kLeastBoxHeight = 22;
-constexpr std::size_t kMostOnStage = 16;  // of more ranks, those that do the same share a box
+constexpr double kToken = 12;                // pixels
+constexpr double kBelowBox = 6, kPlate = 4;  // pixels: under a box, and round the words in it
+/// Of more ranks, or where each would get less than a line of text, those that do the same share a
+/// box.
+constexpr std::size_t kMostOnStage = 16;
 
 double length(QPointF v) { return std::hypot(v.x(), v.y()); }
 
@@ -77,13 +79,16 @@ void draw_box(DisplayList& list, const RunView& run, const StepAnalysis& step, R
     const double length = static_cast<double>((span.end - span.begin).count());
     const double part = length > 0 ? static_cast<double>((t - span.begin).count()) / length : 1;
     list.fill({box.x(), box.bottom() - 4, box.width() * std::clamp(part, 0.0, 1.0), 4}, Ink::Text);
-    list.texts.push_back({box, words, ink_of(look), true, Align::Center, true});
+    if (box.height() >= text.line_height) {
+      list.texts.push_back({box, words, ink_of(look), true, Align::Center, true});
+    }
   } else {
     list.fill(box, Ink::Background);
     list.fill(box, Ink::Idle, Hatch::Rising);
     if (activity.bubble) {
       words = to_string(activity.bubble->cause);
-      const auto lines = wrap(words, box.width() - 8, 2, text);
+      const int most = std::clamp(static_cast<int>(box.height() / text.line_height), 0, 2);
+      const auto lines = wrap(words, box.width() - 8, most, text);
       double y = box.center().y() - text.line_height * static_cast<double>(lines.size()) / 2;
       for (const std::string& line : lines) {
         const double width = std::min(text.width_of(line) + 6, box.width());
@@ -95,6 +100,54 @@ void draw_box(DisplayList& list, const RunView& run, const StepAnalysis& step, R
     }
   }
   list.outlines.push_back({box, Ink::Grid, 1});
+}
+
+/// The stage of `ranks` alone.
+Stage stage_of(const RunView& run, std::vector<Rank> ranks, QRectF rect, const TextSize& text) {
+  Stage stage;
+  stage.ranks = std::move(ranks);
+  if (stage.ranks.empty()) return stage;
+  std::map<int, std::vector<std::size_t>> columns;  // by pipeline coordinate
+  for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
+    const std::string& name = run.trace.rank_labels[stage.ranks[i]];
+    columns[std::max(coordinate(name, "pp"), 0)].push_back(i);
+  }
+  if (columns.size() == 1) {  // without a pipeline: side by side, in lines of eight
+    const std::vector<std::size_t> all = columns.begin()->second;
+    const std::size_t wide = std::min<std::size_t>(all.size(), 8);
+    columns.clear();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::size_t along = i % wide;
+      columns[static_cast<int>(i / wide % 2 == 0 ? along : wide - 1 - along)].push_back(all[i]);
+    }
+  }
+  std::size_t deepest = 1;
+  for (const auto& [pp, members] : columns) deepest = std::max(deepest, members.size());
+  const double strip =
+      std::min(rect.height() * 0.35, 6.0 + 14.0 * static_cast<double>(stage.ranks.size()));
+  stage.strip = {rect.x() + 8, rect.bottom() - strip, rect.width() - 16, strip - 4};
+  const QRectF field(rect.x() + 8, rect.y() + 4, rect.width() - 16,
+                     rect.height() - strip - 12 - 2 * text.line_height);
+  const double column_width = field.width() / static_cast<double>(columns.size());
+  const double row_height = field.height() / static_cast<double>(deepest);
+  const double gap = std::clamp(column_width * 0.25, 8.0, 60.0);
+  const double tallest = std::max(80.0, (column_width - gap) * 0.75);
+  const double least = text.line_height + kPlate + kBelowBox;
+  const double label_height = row_height >= least + text.line_height ? text.line_height : 0;
+  stage.names_above = label_height > 0;
+  stage.boxes.resize(stage.ranks.size());
+  std::size_t c = 0;
+  for (const auto& [pp, members] : columns) {
+    for (std::size_t r = 0; r < members.size(); ++r) {
+      stage.boxes[members[r]] =
+          QRectF(field.x() + static_cast<double>(c) * column_width + gap / 2,
+                 field.y() + static_cast<double>(r) * row_height + label_height, column_width - gap,
+                 std::min(row_height - label_height - kBelowBox, tallest));
+    }
+    ++c;
+  }
+  for (const QRectF& box : stage.boxes) stage.below = std::max(stage.below, box.bottom() + 10);
+  return stage;
 }
 
 }  // namespace
@@ -135,53 +188,15 @@ std::vector<QPointF> way_between(const Stage& stage, Rank from, Rank to) {
 }
 
 Stage set_stage(const RunView& run, const StepAnalysis& step, QRectF rect, const TextSize& text) {
-  Stage stage;
-  stage.ranks = step.graph.ranks();
-  if (stage.ranks.empty()) return stage;
-  if (run.trace.same_as.size() <= kMostOnStage) {
-    stage.ranks.resize(run.trace.same_as.size());
-    std::iota(stage.ranks.begin(), stage.ranks.end(), 0);
+  const std::vector<Rank> roles = step.graph.ranks();
+  if (roles.empty() || run.trace.same_as.size() > kMostOnStage) {
+    return stage_of(run, roles, rect, text);
   }
-  std::map<int, std::vector<std::size_t>> columns;  // by pipeline coordinate
-  for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
-    const std::string& name = run.trace.rank_labels[stage.ranks[i]];
-    columns[std::max(coordinate(name, "pp"), 0)].push_back(i);
-  }
-  if (columns.size() == 1) {  // without a pipeline: side by side, in lines of eight
-    const std::vector<std::size_t> all = columns.begin()->second;
-    const std::size_t wide = std::min<std::size_t>(all.size(), 8);
-    columns.clear();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::size_t along = i % wide;
-      columns[static_cast<int>(i / wide % 2 == 0 ? along : wide - 1 - along)].push_back(all[i]);
-    }
-  }
-  std::size_t deepest = 1;
-  for (const auto& [pp, members] : columns) deepest = std::max(deepest, members.size());
-  const double strip =
-      std::min(rect.height() * 0.35, 6.0 + 14.0 * static_cast<double>(stage.ranks.size()));
-  stage.strip = {rect.x() + 8, rect.bottom() - strip, rect.width() - 16, strip - 4};
-  const QRectF field(rect.x() + 8, rect.y() + 4, rect.width() - 16,
-                     rect.height() - strip - 12 - 2 * text.line_height);
-  const double column_width = field.width() / static_cast<double>(columns.size());
-  const double row_height = field.height() / static_cast<double>(deepest);
-  const double gap = std::clamp(column_width * 0.25, 8.0, 60.0);
-  const double tallest = std::max(80.0, (column_width - gap) * 0.75);
-  const double label_height =
-      row_height > kLeastBoxHeight + text.line_height ? text.line_height : 0;
-  stage.boxes.resize(stage.ranks.size());
-  std::size_t c = 0;
-  for (const auto& [pp, members] : columns) {
-    for (std::size_t r = 0; r < members.size(); ++r) {
-      stage.boxes[members[r]] =
-          QRectF(field.x() + static_cast<double>(c) * column_width + gap / 2,
-                 field.y() + static_cast<double>(r) * row_height + label_height, column_width - gap,
-                 std::min(row_height - label_height - 6, tallest));
-    }
-    ++c;
-  }
-  for (const QRectF& box : stage.boxes) stage.below = std::max(stage.below, box.bottom() + 10);
-  return stage;
+  std::vector<Rank> all(run.trace.same_as.size());
+  std::iota(all.begin(), all.end(), 0);
+  Stage stage = stage_of(run, std::move(all), rect, text);
+  const bool legible = stage.boxes.front().height() >= text.line_height + kPlate;
+  return legible ? stage : stage_of(run, roles, rect, text);
 }
 
 SimTime linger_at(const StepGraph& step, SimTime t) {
@@ -203,6 +218,7 @@ DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage&
     const int ranks = all ? 1 : copies[rank];
     if (ranks > 1) name += " ×" + std::to_string(ranks);
     if (text.width_of(name) > box.width()) name = name.substr(0, name.find(" ("));
+    if (!stage.names_above) continue;
     list.texts.push_back({{box.x(), box.y() - text.line_height, box.width(), text.line_height},
                           std::move(name),
                           Ink::Faint,
@@ -275,28 +291,6 @@ DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage&
   });
   list.line({now, stage.strip.top()}, {now, stage.strip.bottom()}, Ink::Accent, 2);
   return list;
-}
-
-std::vector<std::string> wrap(const std::string& words, double width, int lines,
-                              const TextSize& text) {
-  std::vector<std::string> out;
-  std::istringstream in(words);
-  std::string line;
-  for (std::string word; in >> word;) {
-    const std::string longer = line.empty() ? word : line + " " + word;
-    if (line.empty() || text.width_of(longer) <= width) {
-      line = longer;
-      continue;
-    }
-    if (static_cast<int>(out.size()) + 1 == lines) {
-      out.push_back(line + " …");
-      return out;
-    }
-    out.push_back(line);
-    line = word;
-  }
-  if (!line.empty()) out.push_back(line);
-  return out;
 }
 
 }  // namespace lockstep::gui

@@ -16,12 +16,13 @@ const StepAnalysis* step_at(const RunView& run, SimTime t);
 
 /// Where the boxes of the ranks are. With a pipeline, each stage has a column, in which its ranks
 /// are below each other. Without one, ranks are side by side in lines of eight, every other line
-/// from right to left, so that a ring of ranks closes. Of more than sixteen ranks only those with
-/// spans of their own have boxes.
+/// from right to left, so that a ring of ranks closes. Of more than sixteen ranks, or where each
+/// would have less room than a line of text, only those with spans of their own have boxes.
 struct Stage {
   std::vector<Rank> ranks;                // ascending
   std::vector<QRectF> boxes;              // by position in `ranks`
   QRectF strip;                           // where the utilization of all ranks is drawn
+  bool names_above = true;                // whether there is room for them
   double below = 0;                       // y below the boxes, along which long ways go
   const QRectF* box_of(Rank rank) const;  // null if another rank stands for it
 };
@@ -41,9 +42,5 @@ SimTime linger_at(const StepGraph& step, SimTime t);
 /// collective go round the ring of its ranks.
 DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage& stage, SimTime t,
                       const TextSize& text);
-
-/// Breaks words into at most `lines` lines of `width`. The last line ends in "…" if words are left.
-std::vector<std::string> wrap(const std::string& words, double width, int lines,
-                              const TextSize& text);
 
 }  // namespace lockstep::gui

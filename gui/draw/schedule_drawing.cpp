@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "gui/draw/wrapped_text.hpp"
+
 namespace lockstep::gui {
 namespace {
 
@@ -46,9 +48,9 @@ DisplayList draw_schedule(const ScheduleGrid& grid, QSizeF size, const TextSize&
   DisplayList list;
   list.fill({0, 0, size.width(), size.height()}, Ink::Background);
   if (grid.cells.empty()) {
-    list.text({0, 0, size.width(), size.height()},
-              "A pipeline's schedule comes here, an action a cell; this run has no pipeline",
-              Ink::Faint, Align::Center);
+    write_hint(list, {0, 0, size.width(), size.height()},
+               "A pipeline's schedule comes here, an action a cell; this run has no pipeline",
+               text);
     return list;
   }
   const GridFrame frame = GridFrame::fitting(grid, size, text);

@@ -233,11 +233,15 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
 
 DisplayList draw_shards_legend(const ShardsModel& model, QRectF rect, const TextSize& text) {
   DisplayList list;
-  double x = rect.x();
+  double x = rect.x(), y = rect.y();
   const auto entry = [&](Ink ink, const std::string& words) {
-    list.fill({x, rect.y() + 3, 12, text.line_height - 6}, ink);
     const double width = text.width_of(words) + 28;
-    list.text({x + 16, rect.y(), width, text.line_height}, words);
+    if (x + width > rect.right() && x > rect.x()) {
+      x = rect.x();
+      y += text.line_height;
+    }
+    list.fill({x, y + 3, 12, text.line_height - 6}, ink);
+    list.text({x + 16, y, width, text.line_height}, words);
     x += width;
   };
   entry(ink_of(Look::Forward), "B forward");

@@ -7,6 +7,11 @@
 #include "gui/model/run/describe.hpp"
 
 namespace lockstep::gui {
+namespace {
+
+constexpr int kKeepAfterMs = 500;  // what a kill may take of what was typed
+
+}  // namespace
 
 Session::Session(QObject* parent)
     : QObject(parent),
@@ -14,7 +19,11 @@ Session::Session(QObject* parent)
       loading_(*this),
       simulating_(*this),
       estimating_(*this),
-      remedying_(*this) {}
+      remedying_(*this) {
+  keep_soon_.setSingleShot(true);
+  keep_soon_.setInterval(kKeepAfterMs);
+  connect(&keep_soon_, &QTimer::timeout, this, [this] { keep_changes(); });
+}
 Session::~Session() = default;
 
 void Session::tell_failure(const Error& error) {
@@ -39,12 +48,12 @@ void Session::open(const std::string& path) {
     set_document(open.get());
     return document_changed();
   }
-  auto fresh = std::make_unique<OpenDocument>();
-  if (const Result<void> read = fresh->edited.open(path); !read) return tell_failure(read.error());
-  fresh->id = documents_opened_++;
-  fresh->show_when_ready = true;
-  documents_.push_back(std::move(fresh));
-  set_document(documents_.back().get());
+  EditedDocument read;
+  if (const Result<void> done = read.open(path); !done) return tell_failure(done.error());
+  OpenDocument& fresh = add_document();
+  fresh.edited = std::move(read);
+  fresh.show_when_ready = true;
+  set_document(&fresh);
   document_changed();
 }
 

@@ -4,6 +4,7 @@
 
 #include <QElapsedTimer>
 #include <QObject>
+#include <QTimer>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "core/plan/estimate/estimate.hpp"
 #include "core/plan/remedies.hpp"
 #include "gui/model/form/document.hpp"
+#include "gui/model/form/kept_changes.hpp"
 #include "gui/model/run/latest.hpp"
 #include "gui/model/run/open_runs.hpp"
 #include "gui/model/run/run_view.hpp"
@@ -106,6 +108,16 @@ class Session : public QObject {
   bool is_modified() const { return document_ && document_->edited.is_modified(); }
   /// Writes the document to a file, sliders included. Errors are those of EditedDocument::save().
   Result<void> save(const std::string& path);
+  /// Whether saving would overwrite what another program wrote into the file.
+  bool is_changed_elsewhere() const {
+    return document_ && document_->edited.is_changed_elsewhere();
+  }
+  /// Reads the scenarios again that another program has changed, if no change of ours would be
+  /// lost. Returns their files.
+  std::vector<std::string> reread();
+  /// Opens again what sessions that were killed had not saved, and keeps in `folder` what this one
+  /// has not. Returns the files that were opened; the name is empty where there was none.
+  std::vector<std::string> keep_changes_in(const QString& folder);
   /// What would make the document's simulation fit, if it does not; null while that is looked for.
   const std::vector<Remedy>* remedies() const;
 
@@ -165,7 +177,9 @@ class Session : public QObject {
  private:
   void load_next();
   void document_changed();  // emits the signal, and simulates the document
-  void simulate_next();     // the document that is shown first, if it is pending
+  OpenDocument& add_document();
+  void keep_changes();
+  void simulate_next();  // the document that is shown first, if it is pending
   void take_simulation(int id, Outcome outcome);
   void look_for_remedies(const OpenDocument& document);
   void estimate(const OpenDocument& document);
@@ -180,7 +194,9 @@ class Session : public QObject {
   std::vector<std::unique_ptr<OpenDocument>> documents_;
   OpenDocument* document_ = nullptr;  // the one that is edited; null if none is open
   int documents_opened_ = 0;
-  int simulating_id_ = -1;  // the document that is being simulated
+  std::unique_ptr<KeptChanges> kept_;  // null unless asked for
+  QTimer keep_soon_;                   // because typing and sliders change documents all the time
+  int simulating_id_ = -1;             // the document that is being simulated
   QElapsedTimer simulating_since_;
   std::deque<std::string> to_load_;
   OpenRuns runs_;

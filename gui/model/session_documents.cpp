@@ -81,6 +81,12 @@ OpenDocument* Session::document_of(const RunPtr& run) const {
   return nullptr;
 }
 
+OpenDocument& Session::add_document() {
+  documents_.push_back(std::make_unique<OpenDocument>());
+  documents_.back()->id = documents_opened_++;
+  return *documents_.back();
+}
+
 void Session::set_document(OpenDocument* document) {
   if (document == document_) return;
   document_ = document;
@@ -98,6 +104,7 @@ void Session::close_document(OpenDocument& document) {
                                 [&](const auto& open) { return open.get() == &document; });
   const std::unique_ptr<OpenDocument> closed = std::move(*own);  // until nobody points at it
   documents_.erase(own);
+  if (kept_) kept_->keep(closed->id, std::nullopt);
   if (document_ == closed.get())
     set_document(documents_.empty() ? nullptr : documents_.back().get());
   simulate_next();
@@ -127,11 +134,7 @@ const std::vector<Error>& Session::errors() const {
 }
 
 void Session::edit(Document document, const std::string& merge) {
-  if (!document_) {
-    documents_.push_back(std::make_unique<OpenDocument>());
-    documents_.back()->id = documents_opened_++;
-    document_ = documents_.back().get();
-  }
+  if (!document_) document_ = &add_document();
   if (!document_->edited.edit(std::move(document), merge)) return;
   document_->show_when_ready = true;
   document_changed();
@@ -162,10 +165,46 @@ Result<void> Session::save(const std::string& path) {
   return {};
 }
 
+// ---------------------------------------------------------------- others, and the session before
+
+std::vector<std::string> Session::reread() {
+  std::vector<std::string> files;
+  for (const auto& document : documents_) {
+    if (!document->edited.reread()) continue;
+    document->pending = true;
+    files.push_back(document->edited.path());
+  }
+  if (files.empty()) return files;
+  simulate_next();
+  emit documentChanged();
+  emit busyChanged();
+  return files;
+}
+
+std::vector<std::string> Session::keep_changes_in(const QString& folder) {
+  std::vector<std::string> files;
+  kept_ = std::make_unique<KeptChanges>(folder);
+  for (const Unsaved& unsaved : kept_->take_over()) {
+    OpenDocument& document = add_document();
+    document.edited.restore(unsaved);
+    document.show_when_ready = true;
+    files.push_back(unsaved.path);
+    set_document(&document);
+    document_changed();
+  }
+  keep_changes();  // at once: they lie nowhere else now
+  return files;
+}
+
+void Session::keep_changes() {
+  for (const auto& document : documents_) kept_->keep(document->id, document->edited.unsaved());
+}
+
 // ---------------------------------------------------------------- simulating
 
 void Session::document_changed() {
   document_->pending = true;
+  if (kept_ && !keep_soon_.isActive()) keep_soon_.start();
   if (document_->id == simulating_id_ && simulating_since_.elapsed() > kPatienceMs) {
     simulating_.cancel();
     simulating_id_ = -1;

@@ -20,6 +20,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "gui/draw/comparison_drawing.hpp"
+#include "gui/draw/wrapped_text.hpp"
 #include "gui/model/run/describe.hpp"
 #include "gui/model/run/open_runs.hpp"
 #include "gui/model/run/run_names.hpp"
@@ -72,9 +73,8 @@ class CompareView::Picture final : public Canvas {
   DisplayList draw() const override {
     if (view_.model_) return draw_comparison(*view_.model_, window_, size(), text());
     DisplayList list;
-    list.text(QRectF(0, 0, width(), height()),
-              "Open a second run or trace, or keep one as A or B, to compare two", Ink::Faint,
-              Align::Center);
+    write_hint(list, QRectF(rect()),
+               "Open a second run or trace, or keep one as A or B, to compare two", text());
     return list;
   }
   void wheelEvent(QWheelEvent* event) override {

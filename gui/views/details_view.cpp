@@ -61,7 +61,7 @@ void DetailsView::fill() {
         selection.range
             ? "Selected: " +
                   qt(time_text(to_seconds(selection.range->end - selection.range->begin)))
-            : QString("Click a span to see what it is and what it waited for.");
+            : QString("Click a span: what it is, what it waits for.");
     auto* item = new QTreeWidgetItem(this, {hint});
     item->setFirstColumnSpanned(true);
     return;

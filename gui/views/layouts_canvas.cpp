@@ -4,6 +4,7 @@
 #include <QToolTip>
 
 #include "core/format/format.hpp"
+#include "gui/draw/wrapped_text.hpp"
 #include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
@@ -33,8 +34,8 @@ LayoutsFrame LayoutsCanvas::frame() const {
 DisplayList LayoutsCanvas::draw() const {
   if (rows_.empty()) {
     DisplayList list;
-    list.text(QRectF(rect()), "The layouts of a search come here, by time and memory.", Ink::Faint,
-              Align::Center);
+    write_hint(list, QRectF(rect()), "The layouts of a search come here, by time and memory.",
+               text());
     return list;
   }
   return draw_layouts(rows_, lost_, capacity_, frame(), text());

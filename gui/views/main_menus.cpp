@@ -15,7 +15,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMessageMs = 8000;  // how long the status line says what was written
+constexpr int kMessageMs = 8000;  // how long the status line says what was read or written
 
 }  // namespace
 
@@ -115,12 +115,27 @@ void MainWindow::choose_and_open(bool folder) {
 void MainWindow::choose_and_save(bool other_name) {
   if (!session_.has_document()) return;
   QString error;
-  save_document(this, session_, other_name, error);
+  if (save_document(this, session_, other_name, error)) {
+    const QString path = QString::fromStdString(session_.path());
+    keep_recent(path);
+    statusBar()->showMessage("Saved: " + path, kMessageMs);
+  }
   if (!error.isEmpty()) tell(error);
 }
 
+/// Reads again what another program has changed meanwhile, when the user comes back to the window.
+void MainWindow::changeEvent(QEvent* event) {
+  QMainWindow::changeEvent(event);
+  if (event->type() != QEvent::ActivationChange || !isActiveWindow()) return;
+  QStringList names;
+  for (const std::string& path : session_.reread()) names << QString::fromStdString(path);
+  if (names.isEmpty()) return;
+  statusBar()->showMessage("Changed by another program, and read again: " + names.join(", "),
+                           kMessageMs);
+}
+
 void MainWindow::choose_and_export(const Export& what) {
-  const QString path = QFileDialog::getSaveFileName(this, what.title, what.file, what.filter);
+  const QString path = ask_where_to_write(this, what.title, what.file, what.filter);
   if (!path.isEmpty()) export_to(what, path);
 }
 

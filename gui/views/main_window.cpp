@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QCloseEvent>
+#include <QDir>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QFileInfo>
@@ -30,7 +31,8 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kMostRecent = 10;
-constexpr int kSideWidth = 360;  // of the panels on the right; a narrow window gives a third
+// Of the panels on the right: a narrow window gives a third, but what a row of the form needs.
+constexpr int kSideWidth = 360, kLeastSideWidth = 310;
 constexpr QSize kLeastPanel(200, 120);
 constexpr int kFrameEdge = 4, kTitleBar = 32;  // around a window, where its manager draws them
 constexpr int kBusyAfter = 200;                // ms; work that takes less shows no progress
@@ -174,7 +176,8 @@ void MainWindow::size_docks() {
     if (entry.area == Qt::BottomDockWidgetArea) {
       resizeDocks({dock->second}, {height() * 3 / 8}, Qt::Vertical);
     } else {
-      resizeDocks({dock->second}, {std::clamp(width() / 3, 280, kSideWidth)}, Qt::Horizontal);
+      resizeDocks({dock->second}, {std::clamp(width() / 3, kLeastSideWidth, kSideWidth)},
+                  Qt::Horizontal);
     }
   }
 }
@@ -273,10 +276,26 @@ QStringList MainWindow::recent_files() const {
   return settings_ ? settings_->value("recent").toStringList() : QStringList();
 }
 
+QString MainWindow::keep_changes_in(const QString& folder) {
+  QStringList names;
+  for (const std::string& path : session_.keep_changes_in(folder)) {
+    names << (path.empty() ? "a new scenario" : QString::fromStdString(path));
+  }
+  if (names.isEmpty()) return {};
+  return "Lockstep was stopped before changes were saved. They are open again, and still not "
+         "saved: " +
+         names.join(", ");
+}
+
 void MainWindow::open(const QString& name) {
-  const QString path = QFileInfo(name).absoluteFilePath();  // recent files need absolute paths
+  // Recent files need absolute paths, and one file one name.
+  const QString path = QDir::cleanPath(QFileInfo(name).absoluteFilePath());
   message_bar_->hide();
   session_.open(path.toStdString());
+  keep_recent(path);
+}
+
+void MainWindow::keep_recent(const QString& path) {
   if (!settings_) return;
   QStringList recent = recent_files();
   recent.removeAll(path);

@@ -32,6 +32,9 @@ class MainWindow final : public QMainWindow {
   /// Restores size, docks, theme and recent files from `settings`, which must outlive the window,
   /// and keeps them there from now on. Unless it is called, nothing is read and nothing is kept.
   void remember(QSettings& settings);
+  /// Opens again what a session that was killed had not saved, and keeps in `folder` what this one
+  /// has not. Returns a sentence for tell() about what was opened; empty if nothing was.
+  QString keep_changes_in(const QString& folder);
   QStringList recent_files() const;  // newest first, at most ten
 
   /// Everything that can be done by key or by name, for the palette and the keyboard sheet.
@@ -46,6 +49,7 @@ class MainWindow final : public QMainWindow {
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
   void closeEvent(QCloseEvent* event) override;
+  void changeEvent(QEvent* event) override;
   void showEvent(QShowEvent* event) override;
 
  private:
@@ -59,6 +63,7 @@ class MainWindow final : public QMainWindow {
   void show_state();
   void show_profile();
   void show_recent();
+  void keep_recent(const QString& path);
   void choose_and_open(bool folder);
   void choose_and_save(bool other_name);
   void choose_and_export(const Export& what);

@@ -12,6 +12,7 @@
 
 #include "core/format/format.hpp"
 #include "gui/draw/memory_drawing.hpp"
+#include "gui/draw/wrapped_text.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/notice.hpp"
 
@@ -49,8 +50,8 @@ class MemoryView::Picture final : public Canvas {
   DisplayList draw() const override {
     DisplayList list;
     if (!view_.model_.run) {
-      list.text(QRectF(rect()), "The memory of a rank against time comes here, kind by kind.",
-                Ink::Faint, Align::Center);
+      write_hint(list, QRectF(rect()),
+                 "The memory of a rank against time comes here, kind by kind.", text());
       return list;
     }
     if (view_.model_.empty()) {

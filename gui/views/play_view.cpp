@@ -14,6 +14,7 @@
 #include "core/ir/program.hpp"
 #include "core/scenario/shipped.hpp"
 #include "gui/draw/play_drawing.hpp"
+#include "gui/draw/wrapped_text.hpp"
 #include "gui/model/run/lesson.hpp"
 #include "gui/views/canvas.hpp"
 #include "gui/views/notice.hpp"
@@ -25,6 +26,7 @@ namespace {
 constexpr int kFrameMs = 33;
 constexpr int kScrubSteps = 10'000;
 constexpr int kCaptionLines = 3;
+constexpr double kLeastLines = 11;  // of the picture: the caption, boxes with words, and the strip
 constexpr std::array<int, 6> kSeconds = {5, 10, 20, 40, 90, 300};  // to play a whole run
 
 /// The words below the picture. Before a step is played, they are the scenario's own comment; after
@@ -48,7 +50,7 @@ class PlayView::Picture final : public Canvas {
  public:
   explicit Picture(Session& session) : session_(session) {
     setAccessibleName("The step at the cursor");
-    setMinimumHeight(120);
+    setMinimumHeight(static_cast<int>(kLeastLines * text().line_height));
   }
   void refresh() {
     invalidate();
@@ -63,10 +65,10 @@ class PlayView::Picture final : public Canvas {
     const RunPtr run = session_.run();
     const StepAnalysis* step = run ? step_at(*run, session_.cursor()) : nullptr;
     if (!step) {
-      list.text(QRectF(rect()),
-                run ? "This trace has no step to play."
-                    : "A step plays here: what each rank computes, and what moves between them.",
-                Ink::Faint, Align::Center);
+      write_hint(list, QRectF(rect()),
+                 run ? "This trace has no step to play."
+                     : "A step plays here: what each rank computes, and what moves between them.",
+                 text());
       return list;
     }
     const SimTime t = session_.cursor();

@@ -83,6 +83,7 @@ QWidget* SearchView::make_controls() {
   state_->setAccessibleName("State of the search");
   state_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   state_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  state_->setWordWrap(true);
   line->addWidget(state_, 1);
   return page;
 }

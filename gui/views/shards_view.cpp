@@ -3,6 +3,7 @@
 #include <QMouseEvent>
 
 #include "gui/draw/shards_drawing.hpp"
+#include "gui/draw/wrapped_text.hpp"
 
 namespace lockstep::gui {
 
@@ -25,25 +26,28 @@ void ShardsView::on_run() {
   });
 }
 
+DisplayList ShardsView::legend() const {
+  return draw_shards_legend(model_, QRectF(8, 4, width() - 16.0, text().line_height), text());
+}
+
 QRectF ShardsView::field() const {
-  const double top = text().line_height + 8;
+  const double top = legend().texts.back().rect.bottom() + 4;
   return {4, top, width() - 8.0, height() - top - 2};
 }
 
 DisplayList ShardsView::draw() const {
   DisplayList list;
   if (!model_.run) {
-    list.text(QRectF(rect()), "What each rank keeps of the model, and has gathered, comes here.",
-              Ink::Faint, Align::Center);
+    write_hint(list, QRectF(rect()),
+               "What each rank keeps of the model, and has gathered, comes here.", text());
     return list;
   }
   if (model_.empty()) {
-    list.text(QRectF(0, 0, width(), height()),
-              "Shards are known of runs of a model whose program is at hand.", Ink::Faint,
-              Align::Center);
+    write_hint(list, QRectF(rect()),
+               "Shards are known of runs of a model whose program is at hand.", text());
     return list;
   }
-  list.append(draw_shards_legend(model_, QRectF(8, 4, width() - 16.0, text().line_height), text()));
+  list.append(legend());
   list.append(
       draw_shards(model_, shards_frame(model_, field(), text()), session_.cursor(), text()));
   return list;

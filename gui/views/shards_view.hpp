@@ -20,6 +20,7 @@ class ShardsView final : public Canvas {
   void mousePressEvent(QMouseEvent* event) override;
 
  private:
+  DisplayList legend() const;
   QRectF field() const;
   void on_run();
 

@@ -134,6 +134,29 @@ void draw_scroll_bar(const QStyle& style, const QStyleOptionSlider& bar, QPainte
   painter->restore();
 }
 
+/// Its edge is as dark as quiet words, because a box without a tick is nothing but its edge.
+void draw_check_box(const QStyleOption& box, QPainter* painter) {
+  const bool enabled = box.state.testFlag(QStyle::State_Enabled);
+  const QColor quiet = quiet_text(box.palette);
+  const double side = std::min(box.rect.width(), box.rect.height()) - 1;
+  const QPointF center = QRectF(box.rect).center();
+  painter->save();
+  painter->setRenderHint(QPainter::Antialiasing);
+  const bool keyboard = has_keyboard(box);
+  painter->setPen(QPen(keyboard ? accent_color(box.palette) : quiet, keyboard ? 2 : 1));
+  painter->setBrush(button_color(box, box.palette.color(QPalette::Base)));
+  painter->drawRoundedRect(QRectF(center.x() - side / 2, center.y() - side / 2, side, side), 2, 2);
+  if (box.state.testFlag(QStyle::State_On)) {
+    const double part = side / 12;
+    painter->setPen(QPen(enabled ? box.palette.color(QPalette::Text) : quiet, 1.8 * part,
+                         Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    painter->drawPolyline(
+        QPolygonF({center + QPointF(-3, 0) * part, center + QPointF(-1, 2.5) * part,
+                   center + QPointF(3, -3) * part}));
+  }
+  painter->restore();
+}
+
 void draw_combo_box(const QStyleOptionComboBox& box, QPainter* painter) {
   const QColor ground = box.palette.color(box.editable ? QPalette::Base : QPalette::Button);
   draw_box(painter, box.rect, box.palette, button_color(box, ground), has_keyboard(box));
@@ -226,6 +249,8 @@ void Style::drawPrimitive(PrimitiveElement element, const QStyleOption* option, 
       return draw_box(painter, option->rect, option->palette, option->palette.color(QPalette::Base),
                       has_keyboard(*option));
     }
+    case PE_IndicatorCheckBox:
+      return draw_check_box(*option, painter);
     case PE_FrameFocusRect: {
       painter->save();
       painter->setRenderHint(QPainter::Antialiasing);

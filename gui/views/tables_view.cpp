@@ -1,6 +1,5 @@
 #include "gui/views/tables_view.hpp"
 
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -14,6 +13,7 @@
 #include "core/run_folder/run_folder.hpp"
 #include "gui/model/session.hpp"
 #include "gui/views/rows_table.hpp"
+#include "gui/views/unsaved.hpp"
 
 namespace lockstep::gui {
 
@@ -115,7 +115,7 @@ void TablesView::follow(Page& page, int row) {
 }
 
 void TablesView::export_csv() {
-  const QString path = QFileDialog::getSaveFileName(this, "Save as CSV", "table.csv", "*.csv");
+  const QString path = ask_where_to_write(this, "Save as CSV", "table.csv", "Tables (*.csv)");
   if (path.isEmpty()) return;
   const Page& page = pages_[tabs_->currentIndex()];
   const auto written = write_file(path.toStdString(), csv(*page.model));

@@ -7,9 +7,15 @@ class QWidget;
 
 namespace lockstep::gui {
 
+/// Asks where to write a file. A name without an ending gets the first one of `filter` ("Tables
+/// (*.csv *.csv.gz)"), because files are told by their endings when they are opened. Empty if the
+/// user cancels.
+QString ask_where_to_write(QWidget* parent, const QString& title, const QString& name,
+                           const QString& filter);
+
 /// Saves the document into its file, or into one that the user chooses if it has none or
-/// `other_name`. Returns whether it is saved; `error` says why not, and is empty if the user
-/// cancelled.
+/// `other_name`. Asks before it overwrites what another program has written into the file. Returns
+/// whether it is saved; `error` says why not, and is empty if the user cancelled.
 bool save_document(QWidget* parent, Session& session, bool other_name, QString& error);
 
 /// Asks whether to save an item that has unsaved changes, and does it. Returns whether the item may

@@ -7,6 +7,7 @@
 #include <QFontDatabase>
 #include <QFormLayout>
 #include <QGridLayout>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
@@ -28,6 +29,8 @@
 namespace lockstep::gui {
 namespace {
 
+constexpr int kPauseMs = 2000;  // who stops typing for that long has ended a thought
+
 QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& color) {
   QTextEdit::ExtraSelection selection;
   selection.cursor = QTextCursor(document.findBlockByNumber(line - 1));
@@ -36,6 +39,31 @@ QTextEdit::ExtraSelection mark(QTextDocument& document, int line, const QColor& 
   wash.setAlpha(60);
   selection.format.setBackground(wash);
   return selection;
+}
+
+/// The text in the editor, to the character: toPlainText() makes plain spaces of no-break ones.
+QString text_of(const QPlainTextEdit& editor) {
+  return editor.document()->toRawText().replace(QChar::ParagraphSeparator, '\n');
+}
+
+/// Changes only what differs, and shows it, so that the view stays where the user is.
+void put_text(QPlainTextEdit& editor, const QString& text) {
+  const QString before = text_of(editor);
+  if (before == text) return;
+  const qsizetype shorter = std::min(before.size(), text.size());
+  qsizetype same = 0, behind = 0;
+  while (same < shorter && before[same] == text[same]) ++same;
+  if (same > 0 && before[same - 1].isHighSurrogate()) --same;
+  while (behind < shorter - same &&
+         before[before.size() - behind - 1] == text[text.size() - behind - 1]) {
+    ++behind;
+  }
+  if (behind > 0 && before[before.size() - behind].isLowSurrogate()) --behind;
+  QTextCursor cursor(editor.document());
+  cursor.setPosition(static_cast<int>(same));
+  cursor.setPosition(static_cast<int>(before.size() - behind), QTextCursor::KeepAnchor);
+  cursor.insertText(text.mid(same, text.size() - behind - same));
+  editor.setTextCursor(cursor);
 }
 
 /// What holds the longest of the words that the form has for values, and the entry's frame.
@@ -138,7 +166,12 @@ QWidget* WhatIfView::make_form() {
 }
 
 bool WhatIfView::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() != QEvent::Wheel) return QWidget::eventFilter(watched, event);
+  if (watched == editor_ && event->type() == QEvent::ShortcutOverride) {
+    const auto* key = static_cast<QKeyEvent*>(event);
+    return key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo);
+  }
+  if (watched == editor_ || event->type() != QEvent::Wheel)
+    return QWidget::eventFilter(watched, event);
   event->ignore();  // so that the parents get it
   return true;
 }
@@ -187,9 +220,8 @@ QWidget* WhatIfView::make_text() {
   editor_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
   editor_->setLineWrapMode(QPlainTextEdit::NoWrap);
   editor_->setUndoRedoEnabled(false);  // the session undoes changes of both text and sliders
-  connect(editor_, &QPlainTextEdit::textChanged, this, [this] {
-    session_.edit({editor_->toPlainText().toStdString(), session_.document().overrides}, "text");
-  });
+  editor_->installEventFilter(this);
+  connect(editor_, &QPlainTextEdit::textChanged, this, [this] { on_typed(); });
   errors_ = new QListWidget;
   errors_->setAccessibleName("Faults of the scenario");
   errors_->setWordWrap(true);
@@ -205,6 +237,19 @@ QWidget* WhatIfView::make_text() {
   layout->addWidget(editor_, 1);
   layout->addWidget(errors_);
   return page;
+}
+
+/// What is typed into one line without a pause is one step of undo.
+void WhatIfView::on_typed() {
+  const Document& document = session_.document();
+  QString text = text_of(*editor_);
+  if (document.text.find("\r\n") != std::string::npos) text.replace("\n", "\r\n");
+  const int line = editor_->textCursor().blockNumber();
+  const bool paused = !since_typed_.isValid() || since_typed_.elapsed() > kPauseMs;
+  if (paused || line != typed_line_) ++typed_;
+  typed_line_ = line;
+  since_typed_.start();
+  session_.edit({text.toStdString(), document.overrides}, "text " + std::to_string(typed_));
 }
 
 QWidget* WhatIfView::make_buttons() {
@@ -253,14 +298,11 @@ void WhatIfView::on_document() {
   buttons_->setVisible(open);
   if (!open) return;
   const Document& document = session_.document();
-  const QString text = qt(document.text);
-  if (editor_->toPlainText() != text) {
+  {
     const QSignalBlocker quiet(editor_);
-    const int position = editor_->textCursor().position();
-    editor_->setPlainText(text);
-    QTextCursor cursor = editor_->textCursor();
-    cursor.setPosition(std::min(position, static_cast<int>(text.size())));
-    editor_->setTextCursor(cursor);
+    const QString text = qt(document.text).replace("\r\n", "\n");
+    const bool other_file = std::exchange(edited_file_, session_.path()) != session_.path();
+    other_file ? editor_->setPlainText(text) : put_text(*editor_, text);
   }
   QString changes;
   for (const std::string& entry : document.overrides) {

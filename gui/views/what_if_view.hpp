@@ -1,6 +1,7 @@
 // WhatIfView: the scenario as sliders and as text. Every change is simulated immediately.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QWidget>
 #include <vector>
 
@@ -28,7 +29,8 @@ class WhatIfView final : public QWidget {
   explicit WhatIfView(Session& session, QWidget* parent = nullptr);
   QSize sizeHint() const override { return {380, 600}; }
   bool busy() const { return fields_.busy(); }  // whether values of fields are being tried
-  /// Leaves the wheel to the form, which it scrolls, where the mouse is over a slider or a list.
+  /// Leaves the wheel to the form, which it scrolls, where the mouse is over a slider or a list,
+  /// and the keys of undo and redo to the window, where the text would take them.
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
@@ -50,6 +52,7 @@ class WhatIfView final : public QWidget {
   void on_document();
   void show_fields(std::vector<FieldState> states);
   void show_errors();
+  void on_typed();
   void set(std::size_t field, int at);
   void type(std::size_t field);
   QFormLayout* add_group(QVBoxLayout& column, const QString& name);
@@ -65,6 +68,9 @@ class WhatIfView final : public QWidget {
   QWidget* buttons_;
   QLabel* nothing_;
   QPlainTextEdit* editor_ = nullptr;
+  std::string edited_file_;         // whose text the editor has
+  int typed_line_ = 0, typed_ = 0;  // where the user typed last; counts the steps of undo
+  QElapsedTimer since_typed_;
   QListWidget* errors_ = nullptr;
   Latest fields_;  // the last member, so that it stops before the others are destroyed
 };

@@ -81,7 +81,11 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   bool Key(const char* chars, SizeType size, bool) {
     const std::string_view key(chars, size);
     if (section_ == Section::Events) {
-      if (depth_ == events_depth_ + 1) field_ = event_field(key);
+      if (depth_ == events_depth_ + 1) {
+        field_ = event_field(key);
+        has_keys_ = true;
+        has_phases_ |= field_ == Field::Ph;
+      }
       if (in_args_ && depth_ == events_depth_ + 2) field_ = args_field(key);
       return true;
     }
@@ -99,6 +103,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   /// long a time.
   bool finish() {
     pair_halves(file_, std::move(halves_));
+    if (has_keys_ && !has_phases_) file_.has_events = false;  // a list of something else
     Nanoseconds first = kLatest, last = -kLatest;
     for (const Event& e : file_.events) {
       first = std::min(first, e.begin);
@@ -431,6 +436,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   Section section_ = Section::None;
   int depth_ = 0, events_depth_ = 0;
   bool in_args_ = false, is_base_time_ = false;
+  bool has_keys_ = false, has_phases_ = false;  // of the elements of the list
   Field field_ = Field::Other;
   std::string key_, group_;  // while in distributedInfo
   Current current_;

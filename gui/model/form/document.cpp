@@ -46,6 +46,33 @@ Result<void> EditedDocument::save(const std::string& path) {
   return {};
 }
 
+bool EditedDocument::is_changed_elsewhere() const {
+  if (path_.empty()) return false;
+  const Result<std::string> text = read_file(path_);
+  return text && *text != saved_.text;
+}
+
+bool EditedDocument::reread() {
+  if (is_modified() || path_.empty()) return false;
+  Result<std::string> text = read_file(path_);
+  if (!text || *text == saved_.text) return false;
+  saved_ = {std::move(*text), {}};
+  return history_.change(saved_);
+}
+
+std::optional<Unsaved> EditedDocument::unsaved() const {
+  if (!is_modified()) return std::nullopt;
+  return Unsaved{path_, saved_.text, now()};
+}
+
+void EditedDocument::restore(const Unsaved& unsaved) {
+  is_open_ = true;
+  path_ = unsaved.path;
+  saved_ = {unsaved.saved, {}};
+  history_ = History<Document>(path_.empty() ? unsaved.now : saved_);
+  history_.change(unsaved.now);
+}
+
 bool EditedDocument::edit(Document document, const std::string& merge) {
   is_open_ = true;
   return history_.change(std::move(document), merge);

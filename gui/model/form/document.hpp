@@ -19,6 +19,14 @@ struct Document {
 /// Adds "section.key=value", and replaces an override of the same key.
 void put_override(std::vector<std::string>& overrides, const std::string& entry);
 
+/// What it takes to open a document again with the changes that were not saved.
+struct Unsaved {
+  std::string path;   // empty if it had no file
+  std::string saved;  // what the file had, as far as the document knew
+  Document now;
+  bool operator==(const Unsaved&) const = default;
+};
+
 /// The open document, if any. Functions that change it return whether anything changed.
 class EditedDocument {
  public:
@@ -37,6 +45,17 @@ class EditedDocument {
   /// a step of the history, so that undo() brings text and sliders back. Errors: Device, and those
   /// of with_overrides().
   Result<void> save(const std::string& path);
+
+  /// Whether the file has other content than was read or written here: saving would overwrite what
+  /// another program wrote.
+  bool is_changed_elsewhere() const;
+  /// Reads the file again if another program has changed it and no change of ours would be lost: a
+  /// step of the history. Returns whether it did.
+  bool reread();
+  /// What is not saved; nothing if the document is as its file.
+  std::optional<Unsaved> unsaved() const;
+  /// Opens what was not saved, as a change of what the file had, to which undo() leads back.
+  void restore(const Unsaved& unsaved);
 
   /// Successive changes with the same non-empty `merge` are one step of undo.
   bool edit(Document document, const std::string& merge = {});

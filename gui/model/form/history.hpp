@@ -18,9 +18,13 @@ class History {
   bool can_undo() const { return at_ > 0; }
   bool can_redo() const { return at_ + 1 < states_.size(); }
 
-  /// Changes the value, and forgets what was undone. Returns whether anything changed.
+  /// Changes the value, and forgets what was undone. Returns whether anything changed. Without a
+  /// name it ends the step before, even if nothing changed.
   bool change(T value, const std::string& merge = {}) {
-    if (value == now()) return false;
+    if (value == now()) {
+      if (merge.empty()) merge_.clear();
+      return false;
+    }
     states_.resize(at_ + 1);
     if (!merge.empty() && merge == merge_ && at_ > 0) {
       states_[at_] = std::move(value);

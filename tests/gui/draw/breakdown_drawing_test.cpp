@@ -99,5 +99,21 @@ TEST_CASE("many rows get thinner, and their labels do not lie on each other", "[
   CHECK(labels > 100);
 }
 
+TEST_CASE("however narrow the picture is, its legend ends above the first rank", "[gui][draw]") {
+  const SummaryPtr model = simulated();
+  const TextSize text{7, 16, {}};
+  for (const double width : {140.0, 200.0, 260.0, 500.0}) {
+    INFO(width);
+    const BreakdownFrame frame = BreakdownFrame::fitting(*model, width, text);
+    const DisplayList legend = draw_parts_legend(frame.legend(), text);
+    REQUIRE(legend.texts.size() == kTimePartNames.size());
+    for (const Text& name : legend.texts) CHECK(name.rect.bottom() <= frame.bar(0).top());
+    for (const Text& words : draw_breakdown(*model, width, text).texts) {
+      if (words.rect.x() != 4 || words.bold) continue;  // the names of rows, left of the bars
+      CHECK(text.width_of(words.text) <= frame.gutter);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::gui

@@ -3,6 +3,7 @@
 #include <QLineF>
 #include <algorithm>
 
+#include "gui/draw/wrapped_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/gui/simulated.hpp"
 
@@ -133,6 +134,31 @@ TEST_CASE("words are broken at spaces, and say that there are more", "[gui][draw
   CHECK(wrap("aa bb cc dd", 50, 1, text) == std::vector<std::string>{"aa bb …"});
   CHECK(wrap("a-long-word x", 50, 2, text) == std::vector<std::string>{"a-long-word", "x"});
   CHECK(wrap("", 50, 2, text).empty());
+}
+
+TEST_CASE("words of the picture do not lie on each other, whatever its size", "[gui][draw]") {
+  const RunPtr run = simulated("lessons/three-dimensions.toml");  // eight ranks in two columns
+  const StepAnalysis& step = run->steps.front();
+  const TextSize text{7, 16, {}};
+  for (const double height : {90.0, 130.0, 180.0, 250.0, 400.0}) {
+    INFO(height);
+    const QRectF rect(0, 50, 500, height);
+    const Stage stage = set_stage(*run, step, rect, text);
+    CHECK(stage.ranks.size() == (height < 200 ? 2u : 8u));  // those that do the same share a box
+    for (const int percent : {0, 30, 60}) {
+      const SimTime t =
+          step.graph.begin() + (step.graph.end() - step.graph.begin()) * percent / 100;
+      const DisplayList list = draw_play(*run, step, stage, t, text);
+      for (std::size_t i = 0; i < list.texts.size(); ++i) {
+        if (stage.strip.intersects(list.texts[i].rect)) continue;  // labels of spans
+        for (std::size_t j = 0; j < i; ++j) {
+          INFO(list.texts[i].text << " over " << list.texts[j].text);
+          CHECK_FALSE(list.texts[i].rect.intersects(list.texts[j].rect));
+        }
+        CHECK(list.texts[i].rect.top() >= rect.top());
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -203,5 +203,16 @@ TEST_CASE("partial sums travel between the ranks that divide a layer", "[gui][dr
   CHECK_FALSE(model.moving(0, {}, step.begin(), {}));
 }
 
+TEST_CASE("a legend that is too long for one line goes on in the next", "[gui][draw]") {
+  const ShardsModel model = model_of("tiny/gpt2-fsdp2-1f1b2.toml");
+  const TextSize text{7, 16, {}};
+  const QRectF rect(8, 4, 300, 16);
+  const DisplayList legend = draw_shards_legend(model, rect, text);
+  for (const Text& words : legend.texts) {
+    CHECK(words.rect.x() + text.width_of(words.text) <= rect.right());
+  }
+  CHECK(legend.texts.back().rect.top() > rect.top());
+}
+
 }  // namespace
 }  // namespace lockstep::gui

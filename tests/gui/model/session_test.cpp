@@ -1,5 +1,7 @@
 #include "gui/model/session.hpp"
 
+#include <QDir>
+#include <QSysInfo>
 #include <QTest>
 #include <chrono>
 
@@ -362,6 +364,64 @@ TEST_CASE("what takes long to simulate is estimated before, and the estimate is 
   }
   const double seconds = std::stod(told.substr(told.find("step of ") + 8));
   CHECK(seconds == Approx(session.run()->report->step_time.v).epsilon(0.25));
+}
+
+TEST_CASE("a scenario that another program has changed is read again and simulated",
+          "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  const std::string text = read_bytes(scenario_path("schedules/1f1b-p4-m8.toml"));
+  write_bytes(folder / "s.toml", text);
+  Session session;
+  session.open(folder / "s.toml");
+  wait_until_idle(session);
+  CHECK(session.reread().empty());
+  std::string twelve = text;
+  const std::size_t at = twelve.find("microbatches = 8");
+  REQUIRE(at != std::string::npos);
+  twelve.replace(at, 16, "microbatches = 12");
+  write_bytes(folder / "s.toml", twelve);
+  CHECK(session.reread() == std::vector<std::string>{folder / "s.toml"});
+  wait_until_idle(session);
+  CHECK(session.run()->scenario->num_microbatches() == 12);
+  CHECK_FALSE(session.is_modified());
+}
+
+TEST_CASE("what a session that was killed had not saved is open in the next one", "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  const std::string path = scenario_path("schedules/1f1b-p4-m8.toml");
+  const QString kept = QString::fromStdString(folder / "kept");
+  const std::string set = "parallelism.pipeline_parallel_microbatches";
+  {
+    Session killed;
+    CHECK(killed.keep_changes_in(kept).empty());
+    killed.open(path);
+    wait_until_idle(killed);
+    killed.set_override(set, "12");
+    REQUIRE(QTest::qWaitFor([&] { return !QDir(kept).entryList({"*.json"}).empty(); }));
+    // What a kill leaves: the lock of a process that is not there, and the file.
+    for (const QString& name : QDir(kept).entryList(QDir::Files)) {
+      QFile::copy(QDir(kept).filePath(name), QDir(kept).filePath("0" + name));
+    }
+  }
+  for (const QString& lock : QDir(kept).entryList({"*.lock"})) {
+    write_bytes(QDir(kept).filePath(lock).toStdString(),
+                "1999999999\nlockstep\n" + QSysInfo::machineHostName().toStdString() + "\n");
+  }
+  Session session;
+  CHECK(session.keep_changes_in(kept) == std::vector<std::string>{path});
+  wait_until_idle(session);
+  CHECK(session.is_modified());
+  CHECK(session.run()->scenario->num_microbatches() == 12);
+  session.open(path);  // by hand, too: the changes stay, and nothing is open twice
+  wait_until_idle(session);
+  CHECK(session.items().size() == 1);
+  CHECK(session.run()->scenario->num_microbatches() == 12);
+  CHECK(QDir(kept).entryList({"*.json"}).size() == 1);  // it is ours to keep now
+  session.undo();
+  CHECK_FALSE(session.is_modified());
+  CHECK(QTest::qWaitFor([&] { return QDir(kept).entryList({"*.json"}).empty(); }));
 }
 
 }  // namespace

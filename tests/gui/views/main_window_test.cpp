@@ -1,6 +1,8 @@
 #include "gui/views/main_window.hpp"
 
 #include <QDockWidget>
+#include <QFileDialog>
+#include <QLineEdit>
 #include <QListWidget>
 #include <QMessageBox>
 #include <QMimeData>
@@ -12,6 +14,7 @@
 
 #include "gui/draw/theme.hpp"
 #include "gui/views/screenshot.hpp"
+#include "gui/views/unsaved.hpp"
 #include "gui/views/view_list.hpp"
 #include "tests/gui/application.hpp"
 #include "tests/temporary_folder.hpp"
@@ -147,6 +150,72 @@ TEST_CASE("closing with a slider moved asks, and saving writes the slider", "[gu
   CHECK(window.close());
   CHECK_THAT(read_bytes(file), !ContainsSubstring("microbatches = 16"));
   test::wait_until_idle(session);
+}
+
+/// Types a name into the file dialog that comes next, and says yes to it.
+void choose_file(const std::string& path) {
+  QTimer::singleShot(0, [path] {
+    auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+    REQUIRE(dialog != nullptr);
+    auto* name = dialog->findChild<QLineEdit*>("fileNameEdit");
+    REQUIRE(name != nullptr);
+    name->setText(QString::fromStdString(path));
+    REQUIRE(QMetaObject::invokeMethod(dialog, "accept"));
+    if (dialog->isVisible()) dialog->reject();
+  });
+}
+
+TEST_CASE("what another window has saved is not overwritten unasked", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  const std::string file = folder / "mine.toml";
+  write_bytes(file, read_bytes(scenario_path("schedules/1f1b-p4-m8.toml")));
+  Session session;
+  session.open(file);
+  test::wait_until_idle(session);
+  session.set_override("parallelism.pipeline_parallel_microbatches", "12");
+  write_bytes(file, "# another's\n");
+  QString error;
+  answer(QMessageBox::Cancel);
+  CHECK_FALSE(save_document(nullptr, session, false, error));
+  CHECK(error.isEmpty());
+  CHECK(read_bytes(file) == "# another's\n");
+  CHECK(session.is_modified());
+  answer(QMessageBox::Discard);  // Overwrite
+  CHECK(save_document(nullptr, session, false, error));
+  CHECK_THAT(read_bytes(file), ContainsSubstring("pipeline_parallel_microbatches = 12"));
+  CHECK(save_document(nullptr, session, false, error));  // nothing is asked
+  test::wait_until_idle(session);
+}
+
+TEST_CASE("a scenario saved under a name without an ending can be opened again", "[gui][views]") {
+  test::application();
+  QApplication::setAttribute(Qt::AA_DontUseNativeDialogs);
+  const TemporaryFolder folder;
+  Session session;
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  test::wait_until_idle(session);
+  QString error;
+  choose_file(folder / "mine");
+  CHECK(save_document(nullptr, session, true, error));
+  CHECK(session.path() == folder / "mine.toml");
+  CHECK(read_bytes(folder / "mine.toml") == session.document().text);
+  test::wait_until_idle(session);
+}
+
+TEST_CASE("a file has one name among the recent files, however it is written", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  QSettings settings(QString::fromStdString(folder / "kept.ini"), QSettings::IniFormat);
+  const QString path = QString::fromStdString(scenario_path("schedules/1f1b-p4-m8.toml"));
+  Session session;
+  MainWindow window(session);
+  window.remember(settings);
+  window.open(path);
+  window.open(QString(path).replace("/schedules/", "/tiny/../schedules/./"));
+  test::wait_until_idle(session);
+  CHECK(window.recent_files() == QStringList{path});
+  CHECK(session.items().size() == 1);
 }
 
 TEST_CASE("a first start fits the screen, and a small window still shows every panel's controls",

@@ -1,5 +1,6 @@
 #include "gui/views/style.hpp"
 
+#include <QCheckBox>
 #include <QPushButton>
 
 #include "gui/draw/icon.hpp"
@@ -58,6 +59,18 @@ TEST_CASE("a pressed button looks pressed", "[gui][views]") {
   w.first.setDown(true);
   const QColor pressed = w.first.grab().toImage().pixelColor(6, 14);
   CHECK(pressed.lightness() < before.lightness() - 20);
+}
+
+TEST_CASE("a check box without a tick is seen on its ground, in both themes", "[gui][views]") {
+  for (const Theme* theme : {&light_theme(), &dark_theme()}) {
+    Window w(*theme);
+    QCheckBox box;
+    box.setStyle(&w.style);
+    box.setPalette(palette_of(*theme));
+    box.show();
+    const QColor quiet = palette_of(*theme).color(QPalette::PlaceholderText);
+    CHECK(count_pixels(box.grab().toImage(), quiet) > 20);  // of an edge of some forty
+  }
 }
 
 TEST_CASE("distances are multiples of four pixels", "[gui][views]") {

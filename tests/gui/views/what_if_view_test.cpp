@@ -9,11 +9,14 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QSlider>
+#include <QTabWidget>
 #include <QTest>
 #include <QWheelEvent>
 #include <vector>
 
+#include "gui/views/main_window.hpp"
 #include "tests/gui/application.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -245,6 +248,79 @@ TEST_CASE("a fault in the text is marked at its line, and what ran before stays 
   CHECK(faults->count() == 0);
   CHECK(editor->extraSelections().empty());
   CHECK(editor->blockCount() == lines);
+}
+
+TEST_CASE("undo and redo work from the keyboard while the text has it, line by line",
+          "[gui][views]") {
+  test::application();
+  Session session;
+  MainWindow window(session);
+  window.resize(1366, 768);
+  test::show_active(window);
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  window.show_view("what-if");
+  test::named<QTabWidget>(window, "Sliders or text").setCurrentIndex(1);
+  auto& editor = test::named<QPlainTextEdit>(window, "Scenario text");
+  editor.setFocus();
+  const std::string before = session.document().text;
+  QTest::keyClicks(&editor, "# one\r# two");
+  CHECK(session.document().text == "# one\n# two" + before);
+  QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier);
+  CHECK(session.document().text == "# one\n" + before);
+  CHECK(editor.toPlainText().toStdString() == session.document().text);
+  QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier);
+  QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier);
+  CHECK(session.document().text == before);
+  CHECK_FALSE(session.is_modified());
+  for (int i = 0; i < 3; ++i) {
+    QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
+  }
+  CHECK(session.document().text == "# one\n# two" + before);
+  wait_until_idle(session);
+}
+
+TEST_CASE("typing changes only what is typed: line ends and no-break spaces stay", "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  std::string text =
+      "# 8\xc2\xa0microbatches\n" + read_bytes(scenario_path("schedules/1f1b-p4-m8.toml"));
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) {
+    text.replace(at, 1, "\r\n");
+  }
+  write_bytes(folder / "s.toml", text);
+  Session session;
+  WhatIfView view(session);
+  session.open(folder / "s.toml");
+  wait_until_idle(session);
+  CHECK_FALSE(session.is_modified());
+  auto* editor = view.findChild<QPlainTextEdit*>();
+  QTest::keyClick(editor, Qt::Key_X);
+  CHECK(session.document().text == "x" + text);
+  session.undo();
+  CHECK(session.document().text == text);
+  CHECK_FALSE(session.is_modified());
+  wait_until_idle(session);
+}
+
+TEST_CASE("undo of a change far below leaves the text where it is shown", "[gui][views]") {
+  test::application();
+  Session session;
+  WhatIfView view(session);
+  view.resize(400, 400);
+  view.show();
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  auto* editor = view.findChild<QPlainTextEdit*>();
+  editor->appendPlainText(QString("# line\n").repeated(200));
+  auto cursor = editor->textCursor();
+  cursor.movePosition(QTextCursor::End);
+  editor->setTextCursor(cursor);
+  const int line = cursor.blockNumber();
+  QTest::keyClick(editor, Qt::Key_X);
+  session.undo();
+  CHECK(editor->textCursor().blockNumber() == line);
+  wait_until_idle(session);
 }
 
 }  // namespace

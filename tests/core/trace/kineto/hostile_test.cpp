@@ -40,6 +40,7 @@ TEST_CASE("a bad trace is refused with its place and what is wrong", "[core][tra
   refuse("{\"traceEvents\": {\"a\": []}}", "not a trace: \"traceEvents\" is not a list");
   refuse("[\n  7\n]", ":2:4: not a trace: an event is not an object (byte 5)");
   refuse("[[]]", "an event is not an object");
+  refuse("[{\"a\": 1}, {}]", ": not a trace: neither a list of events");
   refuse("[\n{\"ph\": \"X\",\n \"ts\": \"now\"}]",
          ":3:13: not a trace: \"ts\" is not a time in microseconds: now (byte 26)");
   refuse("[{\"ph\": \"X\", \"ts\": null}]", "an event without \"ts\"");

@@ -339,6 +339,7 @@ TEST_CASE("a folder may hold other JSON, which is passed over with a remark",
   const TemporaryFolder folder;
   write_bytes(folder / "config.json", R"({"hidden_size": 64})");
   write_bytes(folder / "notes.txt", "not JSON");
+  write_bytes(folder / "plan.json", R"([{"file": "t.json", "batch_size": 32}])");  // as of sglang
   const auto empty = read_any_trace(folder.path.string());
   REQUIRE_FALSE(empty.ok());
   CHECK_THAT(to_string(empty.error()), ContainsSubstring("no trace to read"));
@@ -347,6 +348,8 @@ TEST_CASE("a folder may hold other JSON, which is passed over with a remark",
   REQUIRE(imported.ok());
   CHECK(imported->trace.spans.size() == 19);
   CHECK_THAT(imported->remarks.front(), ContainsSubstring("config.json is neither a list"));
+  CHECK_THAT(imported->remarks[1], ContainsSubstring("plan.json is neither a list"));
+  CHECK(imported->trace.rank_labels.size() == 1);
 }
 
 TEST_CASE("a cancelled import ends with an error, and progress never goes back",

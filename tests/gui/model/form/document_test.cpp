@@ -1,5 +1,7 @@
 #include "gui/model/form/document.hpp"
 
+#include <filesystem>
+
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -56,6 +58,65 @@ TEST_CASE("sliders are changes, are written into the file, and come back by undo
   CHECK(document.is_modified());
   CHECK(document.now().text == text);
   CHECK(document.now().overrides.size() == 1);
+}
+
+TEST_CASE("a file that another program has changed is not overwritten unasked, and is read again",
+          "[gui][form]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", "a = 1\n");
+  EditedDocument document;
+  REQUIRE(document.open(folder / "s.toml").ok());
+  CHECK_FALSE(document.is_changed_elsewhere());
+  CHECK_FALSE(document.reread());
+  write_bytes(folder / "s.toml", "a = 2\n");
+  CHECK(document.is_changed_elsewhere());
+  REQUIRE(document.reread());
+  CHECK(document.now().text == "a = 2\n");
+  CHECK_FALSE(document.is_modified());
+  document.undo();  // what was read first is a step back
+  CHECK(document.now().text == "a = 1\n");
+  write_bytes(folder / "s.toml", "a = 3\n");
+  CHECK_FALSE(document.reread());  // it would lose a change
+  CHECK(document.is_changed_elsewhere());
+  REQUIRE(document.save(folder / "s.toml").ok());
+  CHECK_FALSE(document.is_changed_elsewhere());
+  std::filesystem::remove(folder / "s.toml");
+  CHECK_FALSE(document.is_changed_elsewhere());  // saving would overwrite nothing
+  CHECK_FALSE(document.reread());
+}
+
+TEST_CASE("what is typed after saving is a step of its own", "[gui][form]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", "a");
+  EditedDocument document;
+  REQUIRE(document.open(folder / "s.toml").ok());
+  document.edit({"ab", {}}, "typed");
+  REQUIRE(document.save(folder / "s.toml").ok());
+  document.edit({"abc", {}}, "typed");
+  document.undo();
+  CHECK(document.now().text == "ab");
+}
+
+TEST_CASE("what was not saved is restored over what the file had", "[gui][form]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", "a = 1\n");
+  EditedDocument before;
+  REQUIRE(before.open(folder / "s.toml").ok());
+  CHECK_FALSE(before.unsaved());
+  before.edit({"a = 2\n", {"b.c=3"}});
+  REQUIRE(before.unsaved());
+  EditedDocument after;
+  after.restore(*before.unsaved());
+  CHECK(after.path() == folder / "s.toml");
+  CHECK(after.now() == before.now());
+  CHECK(after.is_modified());
+  CHECK_FALSE(after.is_changed_elsewhere());
+  after.undo();
+  CHECK_FALSE(after.is_modified());
+  EditedDocument fresh;
+  fresh.restore({"", "", {"a = 5\n", {}}});  // one that never had a file
+  CHECK(fresh.is_modified());
+  CHECK_FALSE(fresh.can_undo());
 }
 
 }  // namespace
