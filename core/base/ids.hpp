@@ -25,8 +25,8 @@ using Rank = std::int32_t;        // 0-based over the whole mesh
 using Stage = std::int32_t;       // virtual pipeline stage, 0-based in model order
 using Microbatch = std::int32_t;  // 0-based within a step and data-parallel replica
 
-/// A step has at most so many microbatches: programs keep their numbers in so many bits.
+/// A step has at most so many microbatches; programs keep their numbers in so many bits.
+inline constexpr Microbatch kMostMicrobatches = 1 << 16;
 inline constexpr int kMicrobatchBits = 20;
-inline constexpr Microbatch kMostMicrobatches = 1 << (kMicrobatchBits - 1);
 
 }  // namespace lockstep

@@ -220,8 +220,9 @@ class RoleParser {
     Microbatch number = 0;
     if (!s_.in.number(number)) return false;
     of.microbatch = number;
-    return of.microbatch == number || s_.in.fail(at, "microbatches are numbered from 0 to " +
-                                                         std::to_string(kMostMicrobatches - 1));
+    return (number >= -1 && number < kMostMicrobatches) ||
+           s_.in.fail(
+               at, "microbatches are numbered from 0 to " + std::to_string(kMostMicrobatches - 1));
   }
 
   bool name(Buffer& buffer) {

@@ -13,7 +13,6 @@ constexpr std::int64_t kMostRanks = 1 << 24;
 constexpr std::int64_t kMostSequences = 1 << 30;
 // Limits of what is lowered: the ops of a rank grow with the product of layers and microbatches.
 // They are numbered by 32 bits, and 10^7 of them take a gigabyte.
-constexpr std::int64_t kMostMicrobatches = 1 << 16;
 constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;
 // Of costs and latencies, in seconds: a day. A step of a virtual clock has at most 106 days.
 constexpr double kLongestTime = 86400;
@@ -372,15 +371,6 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   const int v = strategy.pipeline_parallel_virtual_stages;
   if (s.training.local_batch_size < 1 || s.num_microbatches() < 1) return;  // noted already
   const int m = s.num_microbatches();
-  if (m > kMostMicrobatches) {
-    faults.add(strategy.pipeline_parallel_microbatches > 1
-                   ? "parallelism.pipeline_parallel_microbatches"
-                   : "training.global_batch_size",
-               "the step would have " + std::to_string(m) +
-                   " microbatches, of which a program has "
-                   "at most " +
-                   std::to_string(kMostMicrobatches) + ": make these larger");
-  }
   if (!strategy.pipeline_parallel_schedule_csv.empty()) {
     for (const std::string& fault :
          check_schedule(strategy.pipeline_parallel_schedule_actions, p, strategy.num_stages(), m)) {

@@ -82,10 +82,10 @@ TEST_CASE("with known scales rows of experts have one, and blocks of 32 of their
 
 TEST_CASE("padding for 8 bits sends no row more", "[core][lower][fp8]") {
   const auto sent = [](const Program& program) {
-    std::vector<std::pair<std::int32_t, std::int32_t>> rows;
+    std::vector<ExpectedRows> rows;
     for (const Role& role : program.roles) {
       for (const Op& op : role.ops) {
-        if (op.kind == OpKind::AllToAllRows) rows.emplace_back(op.rows, op.row_bytes);
+        if (op.kind == OpKind::AllToAllRows) rows.push_back(role.rows_of(op));
       }
     }
     return rows;

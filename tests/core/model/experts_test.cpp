@@ -121,7 +121,7 @@ TEST_CASE("an uneven router multiplies products and places of experts, and no mo
       }
     }
     for (const Communication& c : communications(model.kinds[1].functions.forward())) {
-      sent += double(c.rows) * c.row_bytes;
+      sent += double(c.rows.count) * c.rows.bytes;
     }
     return std::array{products, sent, model.forward_flops().v};
   };
@@ -283,8 +283,8 @@ TEST_CASE("rows of which none is dropped are counted before they go", "[core][mo
     CHECK(c.kind == OpKind::AllToAllRows);
     CHECK(c.in.bytes.v == from);
     CHECK(c.out.bytes.v == to);
-    CHECK(c.rows == 16 * 2);
-    CHECK(c.row_bytes == row);
+    CHECK(c.rows.count == 16 * 2);
+    CHECK(c.rows.bytes == row);
     REQUIRE(c.counts.size() == 2);
     CHECK(c.counts[0].name == goes);
     CHECK(c.counts[1].name == comes);

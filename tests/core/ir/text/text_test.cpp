@@ -429,8 +429,8 @@ TEST_CASE("parse errors give line, column, the text and the nearest name", "[cor
         "p.txt:6:35: a view lives as long as its parent: leave out live=");
   CHECK(error_of(role + "  %b0 param float32 8 @0 piece_of=dp\n") ==
         "p.txt:5:26: a piece is a view: say of what with view=");
-  CHECK(error_of(role + "  %b0 param float32 8 @0 mb=524288\n") ==
-        "p.txt:5:29: microbatches are numbered from 0 to 524287");
+  CHECK(error_of(role + "  %b0 param float32 8 @0 mb=65536\n") ==
+        "p.txt:5:29: microbatches are numbered from 0 to 65535");
 }
 
 TEST_CASE("a text cut off anywhere gives an error or a shorter program, never a crash",
