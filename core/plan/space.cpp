@@ -303,6 +303,7 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   StrategySpec& p = s.strategy;
   divide_tensors(p, point, s.model, base.strategy.tensor_parallel_chunks);
   p.context_parallel_degree = point.context;
+  if (point.context == 1) p.context_parallel_ulysses_degree = 1;
   set_pipeline(p, point.pipeline, point.schedule, point.chunks);
   p.data_parallel_replicate_degree = point.replicate;
   p.data_parallel_shard_degree = point.shard;

@@ -462,6 +462,12 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
       // backward pass of each stage's probe, which has one microbatch.
       if (part != StepPart::Update) bytes += whole.kept[r];
       if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
+      if (r == ranks.front() && has_tied_ends(layout)) {
+        const bool sharded = part == StepPart::Update && strategy.zero_stage >= 2;
+        bytes -= costs.table + (part == StepPart::Forward ? 0
+                                : sharded ? costs.table_gradient / strategy.state_shards()
+                                          : costs.table_gradient);
+      }
       needed = std::max(needed, bytes + holes);
     }
   }

@@ -49,8 +49,18 @@ Scenario reduced_step(const Scenario& layout, std::int64_t blocks, int microbatc
   return s;
 }
 
+bool has_tied_ends(const Scenario& layout) {
+  const StrategySpec& p = layout.strategy;
+  if (!layout.model.tied_embeddings || !p.pipeline_parallel_schedule_csv.empty()) return false;
+  const std::vector<int> ranks =
+      place_stages(rules_of(p.pipeline_parallel_schedule).placement, p.pipeline_parallel_degree,
+                   p.pipeline_parallel_virtual_stages);
+  return ranks.front() == ranks.back();
+}
+
 Scenario reduced_pipeline(const Scenario& layout, int stages, int blocks, int microbatches) {
   Scenario s = with_blocks(layout, std::int64_t{stages} * blocks);
+  if (has_tied_ends(layout)) s.model.tied_embeddings = false;
   const int ranks = layout.strategy.world_size() / layout.strategy.pipeline_parallel_degree;
   const int node = s.cluster.ranks_per_node();
   s.cluster.nodes = (stages * ranks + node - 1) / node;

@@ -17,6 +17,11 @@ Scenario reduced_step(const Scenario& layout, std::int64_t blocks, int microbatc
 /// passes, so that all of them are in flight at once. Requires a layout with a pipeline.
 Scenario reduced_pipeline(const Scenario& layout, int stages, int blocks, int microbatches);
 
+/// Whether the first and the last stage of a layout lie on one rank and share a table, of which the
+/// rank has one copy. A probe, whose stages lie apart, then has two tables instead of one that is
+/// shared between ranks.
+bool has_tied_ends(const Scenario& layout);
+
 /// The actions of that pipeline.
 Schedule probe_schedule(int stages, int microbatches, bool split);
 

@@ -107,6 +107,29 @@ ActionTime between(const ActionTime& low, const ActionTime& high, double t) {
 
 constexpr int kMicrobatches = 3;
 
+/// The unit of a role that has most elements and is of no block: the table of an end.
+const Unit* table_of(const Probe& probe, RoleId role_id) {
+  const Unit* table = nullptr;
+  for (const Unit& unit : probe.program.roles[role_id].units) {
+    if (unit.parameters.empty()) continue;
+    const Parameter& first = probe.program.parameters[unit.parameters.front().parameter];
+    if (first.name.starts_with("blocks.")) continue;
+    if (table == nullptr || unit.elements > table->elements) table = &unit;
+  }
+  return table;
+}
+
+/// What a unit keeps on the device all the time.
+double states_of(const Unit& unit, const Role& role) {
+  double bytes = 0;
+  for (const BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
+    if (!id.valid()) continue;
+    const Buffer& buffer = role.buffer(id);
+    if (buffer.tier == Tier::Device) bytes += static_cast<double>(buffer.bytes.v);
+  }
+  return bytes;
+}
+
 /// How many blocks the stages of the smallest probe have. The first block of a stage is not
 /// typical, because what is gathered ahead of it, and what is reduced after it, has nothing to hide
 /// behind. Blocks at the begin and at the end that are like no others lie on the first and the last
@@ -167,6 +190,12 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
     around[many] =
         passes - run_pipeline(probe_schedule(stages, kMicrobatches, split), cost).makespan;
     update[many] = probe->step.v - passes;
+    const RoleId last{stages - 1};
+    if (const Unit* table = has_tied_ends(layout) ? table_of(*probe, last) : nullptr) {
+      costs.table = states_of(*table, probe->program.roles[last]);
+      costs.table_gradient =
+          static_cast<double>(table->elements * size_of(layout.training.reduce_dtype()));
+    }
     for (int kind = 0; kind < stages; ++kind) {
       memories[many].push_back(role_memory(*probe, RoleId{kind}, layout.cluster.framework));
     }

@@ -38,6 +38,9 @@ struct StageCosts {
   /// What a step takes beyond the actions of its pipeline: before and after the passes, such as
   /// gathers that the first of them waits for and reductions of the last; and in the update.
   ByBlocks around, update;
+  /// Bytes of the output layer's table with its states, and of its gradient, on the last stage. One
+  /// rank with both ends of a model that ties them does not have these (has_tied_ends()).
+  double table = 0, table_gradient = 0;
 
   int kinds() const { return static_cast<int>(memory.size()); }
   /// The kind of stage `s` of `stages`.

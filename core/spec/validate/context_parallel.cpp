@@ -5,7 +5,18 @@ namespace lockstep {
 void validate_context_parallel(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   const int cp = s.strategy.context_parallel_degree;
-  if (cp == 1) return;
+  if (cp == 1) {
+    const bool exchanges = s.strategy.context_parallel_method != ContextParallelMethod::Ulysses &&
+                           s.strategy.context_parallel_ulysses_degree != 1;
+    if (exchanges) {
+      faults.add("parallelism.context_parallel_ulysses_degree",
+                 "context_parallel_ulysses_degree=" +
+                     std::to_string(s.strategy.context_parallel_ulysses_degree) +
+                     " of the ranks that divide a sequence exchange heads, and "
+                     "context_parallel_degree=1 makes none");
+    }
+    return;
+  }
   const std::string degree = "context_parallel_degree=" + std::to_string(cp);
   const std::string key = "parallelism.context_parallel_degree";
   if (m.architecture == Architecture::Synthetic) {

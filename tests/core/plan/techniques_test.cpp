@@ -177,9 +177,11 @@ struct Judged {
   LayoutEstimate estimate;
   LayoutBound bound;
 };
-Judged judged(const Scenario& task, const std::vector<LayoutConstraints::Only>& only) {
+Judged judged(const Scenario& task, const std::vector<LayoutConstraints::Only>& only,
+              bool keep_schedule = false) {
   LayoutConstraints constraints;
   constraints.only = only;
+  constraints.keep_schedule = keep_schedule;
   for (const LayoutPoint& point : layout_space(task, constraints)) {
     const std::optional<Scenario> layout = layout_of(task, point);
     if (!layout) continue;
@@ -219,11 +221,30 @@ TEST_CASE("blocks that multiply in 16 bits at the ends are bounded and estimated
   }
 }
 
+TEST_CASE("a rank with both ends of a model that ties them is estimated with one table",
+          "[core][plan]") {
+  for (const PipelineSchedule schedule :
+       {PipelineSchedule::ZbvZeroBubble, PipelineSchedule::VHalf}) {
+    Scenario task = decoder({"model.tied_embeddings=true", "model.vocab=128256"});
+    task.strategy.pipeline_parallel_schedule = schedule;
+    for (const int zero : {0, 1}) {
+      const Judged j =
+          judged(task, {{"pp", 2}, {"tp", 1}, {"zero", zero}, {"microbatch", 1}}, true);
+      INFO(j.estimate.step_time.v << " for " << j.full.step.v << " s, " << j.estimate.needed.v
+                                  << " for " << most(j.full).v << " B");
+      CHECK(std::abs(j.estimate.step_time.v / j.full.step.v - 1) < 0.05);
+      CHECK(j.estimate.needed < Bytes{most(j.full).v / 100 * 115});
+      CHECK(j.estimate.needed > Bytes{most(j.full).v / 100 * 85});
+    }
+  }
+}
+
 TEST_CASE("ranks that divide heads within a ring are bounded by their own transfers",
           "[core][plan]") {
-  const Scenario task = decoder(
-      {"parallelism.context_parallel_method=ring", "training.seq_len=16384",
-       "parallelism.context_parallel_ulysses_degree=2", "cluster.intra_node.bandwidth_gb_s=2.0"});
+  const Scenario task = decoder({"parallelism.context_parallel_method=ring",
+                                 "training.seq_len=16384", "parallelism.context_parallel_degree=2",
+                                 "parallelism.context_parallel_ulysses_degree=2",
+                                 "cluster.intra_node.bandwidth_gb_s=2.0"});
   const Judged j = judged(task, {{"cp", 4}, {"microbatch", 1}});
   CHECK(j.bound.time <= j.full.step);
   CHECK(j.bound.needed <= most(j.full));
