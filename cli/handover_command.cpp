@@ -20,6 +20,19 @@ std::string joined_names(const std::vector<std::string>& names) {
   return text;
 }
 
+/// An error of the scenario that was made of a plan, as one of the plan's file: what that file
+/// says, or leaves out, is what the user can mend. `file` is the scenario's, if it was written.
+Error error_of_plan(Error error, const PlanImport& plan, const std::string& from,
+                    const std::string& file) {
+  const auto line = error.where ? static_cast<std::size_t>(error.where->line) : 0;
+  const std::string reason =
+      line > 0 && line <= plan.reasons.size() ? plan.reasons[line - 1] : std::string();
+  if (reason.empty()) return error;
+  error.message = from + ": " + reason + ": " + error.message;
+  if (file.empty()) error.where.reset();
+  return error;
+}
+
 }  // namespace
 
 int import_plan_command(const WeightsArguments& arguments, const Console& console) {
@@ -56,7 +69,13 @@ int import_plan_command(const WeightsArguments& arguments, const Console& consol
   }
   // What the file says may be what a scenario refuses, which the user should know now.
   const LoadedScenario loaded = parse_scenario(plan->text, name, {});
-  if (!loaded.ok()) return report_errors(console, loaded.errors);
+  if (!loaded.ok()) {
+    std::vector<Error> errors;
+    for (const Error& error : loaded.errors) {
+      errors.push_back(error_of_plan(error, *plan, arguments.from, arguments.out));
+    }
+    return report_errors(console, errors);
+  }
   report_warnings(console, loaded.warnings);
   return 0;
 }

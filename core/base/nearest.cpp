@@ -26,9 +26,10 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+std::string nearest(std::string_view name, const std::vector<std::string>& candidates,
+                    std::optional<std::size_t> within) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 2) + 1;
+  std::size_t best_distance = within.value_or(std::max<std::size_t>(2, name.size() / 2)) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t d = distance(name, candidate);
     if (d < best_distance) {

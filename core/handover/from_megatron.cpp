@@ -3,7 +3,9 @@
 #include <numeric>
 #include <optional>
 
+#include "core/base/nearest.hpp"
 #include "core/handover/megatron_account.hpp"
+#include "core/handover/megatron_layout.hpp"
 #include "core/spec/model.hpp"
 
 namespace lockstep {
@@ -11,11 +13,12 @@ namespace {
 
 class MegatronReader : MegatronAccount {
  public:
-  MegatronReader(const std::vector<MegatronArgument>& arguments, const PlanOptions& options)
-      : MegatronAccount(arguments), options_(options) {}
+  MegatronReader(const std::vector<MegatronArgument>& arguments, MegatronProgram program,
+                 const PlanOptions& options)
+      : MegatronAccount(arguments), options_(options), program_(std::move(program)) {}
 
   Result<PlanImport> read(const std::string& file) {
-    if (Result<void> model = read_model(); !model) return model.error();
+    if (Result<void> model = read_model(file); !model) return model.error();
     read_degrees();
     read_training();
     read_optimizer();
@@ -25,7 +28,7 @@ class MegatronReader : MegatronAccount {
   }
 
  private:
-  Result<void> read_model() {
+  Result<void> read_model(const std::string& file) {
     if (plan_.take_model(options_)) {
       for (const ForeignName& name : foreign_names()) {
         if (name.key.starts_with("model.") && !name.megatron.empty()) {
@@ -43,10 +46,20 @@ class MegatronReader : MegatronAccount {
       return {};
     }
     for (const char* needed : {"num-layers", "hidden-size", "num-attention-heads"}) {
-      if (!given(needed)) {
-        return invalid("there is no --" + std::string(needed) +
-                       " here: name the model with --model PRESET or --model config.json");
+      if (!given(needed)) return lacks(needed);
+      if (!number(needed)) {
+        return invalid(from(needed) +
+                       ": the script does not say this number: put it in, or name the model with "
+                       "--model PRESET or --model config.json");
       }
+    }
+    if (const auto subject = foreign_subject(program_.name); !subject.empty()) {
+      Error error =
+          invalid(program_.name + " trains " + std::string(subject) +
+                  ", and --num-layers and the like are not all of such a model: name "
+                  "one with as much to compute with --model PRESET or --model config.json");
+      error.where = SourceSpan{file, program_.line, 1};
+      return error;
     }
     const bool swiglu = flag("swiglu");
     const std::string norm = word("normalization");
@@ -104,6 +117,7 @@ class MegatronReader : MegatronAccount {
       }
     }
     read_experts();
+    if (is_bert()) read_bert();
     for (const auto& [key, option] :
          {std::pair{"training.residual_dropout", "hidden-dropout"},
           std::pair{"training.embedding_dropout", "hidden-dropout"},
@@ -114,6 +128,43 @@ class MegatronReader : MegatronAccount {
                    share ? from(option) : "--" + std::string(option) + ", unless given");
     }
     return {};
+  }
+
+  Error lacks(const std::string& needed) const {
+    const std::string near = nearest(needed, names(), std::size_t{2});
+    const bool encoder = given("encoder-num-layers");
+    return invalid("there is no --" + needed + " here" + (near.empty() ? "" : ", only --" + near) +
+                   (encoder ? "; --encoder-num-layers is of models with an encoder and a decoder, "
+                              "which no scenario has"
+                            : "") +
+                   ": name the model with --model PRESET or --model config.json");
+  }
+
+  bool is_bert() const {
+    return program_.name == "pretrain_bert.py" || given("bert-no-binary-head");
+  }
+
+  /// BERT of Megatron-LM has norms before its branches, and a head for masked tokens.
+  void read_bert() {
+    const std::string from_program =
+        program_.name.empty() ? from("bert-no-binary-head") : program_.name;
+    constexpr std::int64_t kMask = 103;
+    plan_.flag("model.causal", false, from_program);
+    plan_.flag("model.head_transform", true, from_program);
+    plan_.set("model.mask_token", kMask);
+    plan_.assume("that token " + std::to_string(kMask) +
+                 " stands for masked ones, [MASK] of BERT's vocabularies (model.mask_token)");
+    const bool pairs = !flag("bert-no-binary-head");
+    plan_.set("model.token_types", std::int64_t{pairs ? 2 : 0},
+              pairs ? "" : from("bert-no-binary-head"));
+    if (pairs) {
+      plan_.lose(
+          "the head that tells whether two texts follow each other, which BERT has without "
+          "--bert-no-binary-head: only masked tokens are predicted here");
+    }
+    if (const auto share = number("mask-prob")) {
+      plan_.number("training.mask_prob", *share, from("mask-prob"));
+    }
   }
 
   /// Sizes that are not given are those of its arguments' defaults.
@@ -203,14 +254,18 @@ class MegatronReader : MegatronAccount {
       plan_.set("model.vocab", whole_number(*padded), from("padded-vocab-size"));
       return;
     }
-    constexpr std::int64_t kGpt2 = 50257;
+    constexpr std::int64_t kGpt2 = 50257, kBert = 30522, kBertWithCase = 28996;
     const std::optional<double> size = number("vocab-size");
-    const std::int64_t tokens = size ? whole_number(*size) : kGpt2;
+    const bool with_case =
+        given("tokenizer-type") && words("tokenizer-type") == "BertWordPieceCase";
+    const std::int64_t usual = !is_bert() ? kGpt2 : with_case ? kBertWithCase : kBert;
+    const std::int64_t tokens = size ? whole_number(*size) : usual;
     const std::int64_t padded = (tokens + divisor - 1) / divisor * divisor;
     plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
     if (!size) {
       plan_.assume("a vocabulary of " + std::to_string(tokens) +
-                   ", GPT-2's, because only the tokenizer knows (--vocab-size), rounded up to a "
+                   (is_bert() ? ", BERT's" : ", GPT-2's") +
+                   ", because only the tokenizer knows (--vocab-size), rounded up to a "
                    "multiple of " +
                    std::to_string(divisor));
     }
@@ -286,6 +341,12 @@ class MegatronReader : MegatronAccount {
                    std::to_string(ranks));
       ranks = divided;
     } else if (options_.nodes == 0 && !knows) {
+      // As many as can share the batch: a script for one GPU does not say so.
+      const std::int64_t rows =
+          integer("global-batch-size", 0) / product_of({integer("micro-batch-size", 1)});
+      while (rows > 0 && ranks > divided && rows % (ranks / product_of({tp, pp, cp})) != 0) {
+        ranks -= divided;
+      }
       plan_.assume(std::to_string(ranks) +
                    " GPUs, because no --nnodes and --nproc-per-node is here "
                    "(--nodes)");
@@ -333,6 +394,13 @@ class MegatronReader : MegatronAccount {
                                              std::max<std::int64_t>(1, whole_number(*layers)));
       said = from("num-layers-per-virtual-pipeline-stage");
     }
+    const std::string layout =
+        given("pipeline-model-parallel-layout") ? words("pipeline-model-parallel-layout") : "";
+    const std::vector<std::int64_t> laid_out = blocks_of_layout(layout);
+    if (!laid_out.empty() && static_cast<std::int64_t>(laid_out.size()) % pp == 0) {
+      chunks = static_cast<std::int64_t>(laid_out.size()) / pp;
+      said = from("pipeline-model-parallel-layout");
+    }
     stages_ = pp * chunks;
     plan_.text("parallelism.pipeline_parallel_schedule", chunks > 1 ? "Interleaved1F1B" : "1F1B");
     plan_.set("parallelism.pipeline_parallel_virtual_stages", chunks, said);
@@ -342,7 +410,16 @@ class MegatronReader : MegatronAccount {
     const std::int64_t layers = integer("num-layers", 0);
     const std::int64_t first = integer("decoder-first-pipeline-num-layers", 0);
     const std::int64_t last = integer("decoder-last-pipeline-num-layers", 0);
-    if (chunks == 1 && (first > 0 || last > 0)) {
+    const bool beside_first = flag("account-for-embedding-in-pipeline-split");
+    const bool beside_last = flag("account-for-loss-in-pipeline-split");
+    if (!laid_out.empty() && chunks * pp == static_cast<std::int64_t>(laid_out.size())) {
+      set_blocks(laid_out, said);
+      know("pipeline-model-parallel-layout");
+    } else if (beside_first || beside_last) {
+      set_blocks(blocks_beside(layers, stages_, beside_first, beside_last),
+                 from(beside_first ? "account-for-embedding-in-pipeline-split"
+                                   : "account-for-loss-in-pipeline-split"));
+    } else if (chunks == 1 && (first > 0 || last > 0)) {
       const std::int64_t others = pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
       const std::int64_t each = others > 0 ? (layers - first - last) / others : 0;
       std::string list;
@@ -356,6 +433,13 @@ class MegatronReader : MegatronAccount {
                 from(first > 0 ? "decoder-first-pipeline-num-layers"
                                : "decoder-last-pipeline-num-layers"));
     }
+  }
+
+  void set_blocks(const std::vector<std::int64_t>& blocks, const std::string& said) {
+    if (blocks.empty()) return plan_.lose(said + ": the blocks do not divide over the stages");
+    std::string list;
+    for (const std::int64_t n : blocks) list += (list.empty() ? "[" : ", ") + std::to_string(n);
+    plan_.set("parallelism.pipeline_parallel_layers_per_stage", list + "]", said);
   }
 
   /// Replicas that divide experts among them are shards here, though they share nothing else.
@@ -424,7 +508,7 @@ class MegatronReader : MegatronAccount {
     for (const char* name : {"reset-attention-mask", "reset-position-ids", "eod-mask-loss"}) {
       if (!flag(name)) continue;
       plan_.lose(from(name) + ": which token ends a document, and how long documents are, is not " +
-                 "said here: give training." + std::string(key_for(Trainer::Megatron, name)) +
+                 "said here: give " + std::string(key_for(Trainer::Megatron, name)) +
                  " with eod_token and mean_document_length");
     }
     take_real("training.max_norm", 1);
@@ -613,28 +697,38 @@ class MegatronReader : MegatronAccount {
   }
 
   void read_recomputation() {
-    const std::string how = word("recompute-granularity");
+    // Before 2022 its arguments had other names, which mean whole blocks.
+    const bool flagged = flag("checkpoint-activations");
+    const bool old = flagged || given("activations-checkpoint-method");
+    const std::string method = old ? "activations-checkpoint-method" : "recompute-method";
+    const std::string count = flagged ? "checkpoint-num-layers"
+                              : old   ? "activations-checkpoint-num-layers"
+                                      : "recompute-num-layers";
+    const std::string how = old ? "full" : word("recompute-granularity");
     const bool selective = flag("recompute-activations") || how == "selective";
     if (how == "full") {
-      plan_.text("activation_checkpoint.mode", "full", from("recompute-granularity"));
-      const bool by_block = word("recompute-method") == "block";
-      const auto layers = number("recompute-num-layers");
+      plan_.text("activation_checkpoint.mode", "full",
+                 from(flagged ? "checkpoint-activations"
+                      : old   ? method
+                              : "recompute-granularity"));
+      const bool by_block = word(method) == "block";
+      const auto layers = number(count);
       if (layers && by_block) {  // so many blocks of every virtual stage, from its first one on
         std::string list;
         for (std::int64_t stage = 0; stage < stages_; ++stage) {
           list += (stage == 0 ? "[" : ", ") + std::to_string(whole_number(*layers));
         }
-        plan_.set("activation_checkpoint.recomputed_layers_per_stage", list + "]",
-                  from("recompute-num-layers"));
+        plan_.set("activation_checkpoint.recomputed_layers_per_stage", list + "]", from(count));
       } else if (layers && *layers != 1) {
-        plan_.lose(from("recompute-num-layers") + ": every block recomputes itself here");
+        plan_.lose(from(count) + ": every block recomputes itself here");
       }
       return;
     }
     if (!selective) return;
     plan_.text("activation_checkpoint.mode", "selective",
                how.empty() ? from("recompute-activations") : from("recompute-granularity"));
-    const std::string what = given("recompute-modules") ? words("recompute-modules") : "";
+    std::string what = given("recompute-modules") ? words("recompute-modules") : "";
+    std::erase_if(what, [](char c) { return c == '[' || c == ']' || c == ','; });  // YAML's list
     word("recompute-modules");
     const std::string_view option = what.empty() || what == "core_attn" ? "attention"
                                     : what == "layernorm"               ? "norm"
@@ -646,6 +740,7 @@ class MegatronReader : MegatronAccount {
   }
 
   const PlanOptions& options_;
+  MegatronProgram program_;
   std::int64_t replicas_ = 1;
   bool llama_ = false;       // the kind of the model
   std::int64_t stages_ = 1;  // virtual ones, of all pipeline ranks
@@ -662,7 +757,7 @@ Result<PlanImport> from_megatron(std::string_view text, const std::string& file,
   if (arguments.empty()) {
     return Error{ErrorKind::Parse, "there is no --argument here", SourceSpan{file, 1, 1}};
   }
-  return MegatronReader(arguments, options).read(file);
+  return MegatronReader(arguments, megatron_program(text), options).read(file);
 }
 
 }  // namespace lockstep

@@ -1,70 +1,33 @@
 #include <algorithm>
-#include <set>
+#include <cstdlib>
 
 #include "core/handover/flavors.hpp"
-#include "core/handover/plan_writer.hpp"
-#include "core/scenario/document.hpp"
+#include "core/handover/torchtitan_account.hpp"
+#include "core/handover/torchtitan_names.hpp"
+#include "core/scenario/presets.hpp"
 
 namespace lockstep {
 namespace {
 
-// Settings that change neither what is computed nor where, by their beginnings.
-constexpr std::string_view kHarmless[] = {"job.",
-                                          "profiling.",
-                                          "metrics.",
-                                          "comm.",
-                                          "debug.",
-                                          "experimental.",
-                                          "memory_estimation.",
-                                          "checkpoint.",
-                                          "validation.",
-                                          "training.gc_",
-                                          "training.dataloader.",
-                                          "training.data_loader",
-                                          "training.deterministic",
-                                          "optimizer.implementation",
-                                          "model.hf_assets_path",
-                                          "model.tokenizer_path",
-                                          "model.print_after_conversion",
-                                          "quantize.",
-                                          "float8.",
-                                          "mx.",
-                                          "compile.",
-                                          "activation_checkpoint.per_op_sac",
-                                          "activation_checkpoint.early_stop",
-                                          "activation_checkpoint.preserve_rng_state",
-                                          "activation_checkpoint.determinism_check",
-                                          "activation_checkpoint.debug",
-                                          "activation_checkpoint.memory_budget",
-                                          "activation_checkpoint.visualize",
-                                          "parallelism.pipeline_parallel_first_stage_less_layers",
-                                          "parallelism.pipeline_parallel_last_stage_less_layers",
-                                          "parallelism.pipeline_parallel_layers_per_stage",
-                                          "parallelism.context_parallel_load_balancer",
-                                          "parallelism.disable_loss_parallel",
-                                          "parallelism.expert_parallel_comm_backend",
-                                          "parallelism.pipeline_parallel_expert_parallel_overlap",
-                                          "fault_tolerance."};
-
-/// The value as TOML; to_text() is for messages.
-std::string toml(const Node& node) {
-  return node.kind == Node::Kind::String ? quote(node.text) : to_text(node);
+/// 0 if it is no preset.
+std::int64_t layers_of(const std::string& preset) {
+  const std::optional<ModelSpec> model = find_model_preset(preset);
+  return model ? model->layers : 0;
 }
 
 bool has_two_stages(const std::string& schedule) {
   return schedule != "1F1B" && schedule != "GPipe";
 }
 
-class TorchtitanReader {
+class TorchtitanReader : TorchtitanAccount {
  public:
   TorchtitanReader(const Node& root, const PlanOptions& options)
-      : options_(options), plan_(Trainer::Torchtitan) {
-    flatten(root, "");
-  }
+      : TorchtitanAccount(root), options_(options) {}
 
   Result<PlanImport> read(const std::string& file) {
     if (Result<void> model = read_model(); !model) return model.error();
     read_training();
+    read_products();
     read_optimizer();
     read_degrees();
     read_recomputation();
@@ -73,59 +36,13 @@ class TorchtitanReader {
   }
 
  private:
-  struct Setting {
-    std::string name;
-    const Node* node;
-  };
-  void flatten(const Node& table, const std::string& path) {
-    for (const Node& child : table.children) {
-      if (child.is_table()) {
-        flatten(child, path + child.key + ".");
-      } else {
-        settings_.push_back({path + child.key, &child});
-      }
-    }
-  }
-  const Node* find(std::string_view name) {
-    for (const Setting& s : settings_) {
-      if (s.name != name) continue;
-      used_.insert(s.name);
-      return s.node;
-    }
-    return nullptr;
-  }
-  static std::string shown(std::string_view name, const Node& node) {
-    return std::string(name) + " = " + toml(node);
-  }
-  std::string word(std::string_view name, std::string_view otherwise) {
-    const Node* node = find(name);
-    return node != nullptr && node->kind == Node::Kind::String ? node->text
-                                                               : std::string(otherwise);
-  }
-  double number(std::string_view name, double otherwise) {
-    const Node* node = find(name);
-    return node != nullptr && node->is_number() ? node->number : otherwise;
-  }
-  std::int64_t whole(std::string_view name, std::int64_t otherwise) {
-    return whole_number(number(name, static_cast<double>(otherwise)));
-  }
-  bool flag(std::string_view name) {
-    const Node* node = find(name);
-    return node != nullptr && node->kind == Node::Kind::Boolean && node->boolean;
-  }
-  /// Takes what has the same name and meaning, or torchtitan's default, as TOML.
-  void take(std::string_view key, const std::string& otherwise) {
-    const Node* node = find(name_for(Trainer::Torchtitan, key));
-    plan_.set(key, node != nullptr ? toml(*node) : otherwise,
-              node != nullptr ? shown(key, *node) : "");
-  }
-
   Result<void> read_model() {
     const std::string family = word("model.name", "llama3"),
                       name = word("model.flavor", "debugmodel");
     if (plan_.take_model(options_)) {
       plan_.assume("the model: " + options_.model + " instead of " + family + " " + name +
                    " (--model)");
+      layers_ = layers_of(options_.model);
       return {};
     }
     // A flavor with another kernel for attention is as large: "8B_flex".
@@ -155,8 +72,66 @@ class TorchtitanReader {
       layers_ = f.layers;
       return {};
     }
-    return invalid("torchtitan's model " + family + ", flavor " + name +
-                   ", is not known here: name one with --model PRESET or --model config.json");
+    for (const PresetFlavor& f : kPresetFlavors) {
+      if (family != f.family || size != f.name) continue;
+      const std::string from = "model.name = " + quote(family) + ", flavor = " + quote(name);
+      plan_.text("model.preset", f.preset, from);
+      layers_ = layers_of(std::string(f.preset));
+      if (!f.differs.empty()) plan_.lose(from + ": " + std::string(f.differs));
+      return {};
+    }
+    return unknown_model(family, name);
+  }
+
+  Error unknown_model(const std::string& family, const std::string& name) {
+    std::string flavors;
+    const auto note = [&](std::string_view of, std::string_view flavor) {
+      if (of == family) flavors += (flavors.empty() ? "" : ", ") + std::string(flavor);
+    };
+    for (const Flavor& f : kFlavors) note(f.family, f.name);
+    for (const PresetFlavor& f : kPresetFlavors) note(f.family, f.name);
+    Error error =
+        invalid("torchtitan's model " + family + ", flavor " + name + ", is not known here" +
+                (flavors.empty() ? "" : ", of its flavors " + flavors + " are") +
+                ": name a model with --model PRESET or --model config.json");
+    for (const char* said : {"model.flavor", "model.name"}) {
+      if (const Node* node = find(said); node != nullptr) {
+        error.where = node->at.span;
+        break;
+      }
+    }
+    return error;
+  }
+
+  /// Products in 8 bits, by a converter of its model.
+  void read_products() {
+    std::string from, named;
+    if (const Node* old = find("float8.enable_float8_linear"); old != nullptr) {
+      const bool on = old->kind == Node::Kind::Boolean ? old->boolean : !old->text.empty();
+      if (on) named = "float8", from = shown("float8.enable_float8_linear", *old);
+    }
+    const Node* converters = find("model.converters");
+    if (converters != nullptr && (!converters->children.empty() || !converters->text.empty())) {
+      named = to_text(*converters);
+      from = shown("model.converters", *converters);
+    }
+    if (named.empty()) return;
+    const std::string recipe =
+        word("quantize.linear.float8.recipe_name",
+             word("quantize.dense.float8.recipe_name", word("float8.recipe_name", "")));
+    if (named.find(".mx") != std::string::npos || named.find("mx\"") != std::string::npos) {
+      plan_.text("training.fp8", "e4m3", from);
+      plan_.text("training.fp8_recipe", "mxfp8");
+    } else if (named.find("float8") != std::string::npos &&
+               (recipe.empty() || recipe == "tensorwise")) {
+      plan_.text("training.fp8", "hybrid", from);
+      plan_.text("training.fp8_recipe", "tensorwise");
+      one_scale_ = true;
+    } else {
+      plan_.lose(from + " " + recipe +
+                 ": products in 8 bits are run with scales of blocks or of the tensor at hand "
+                 "(training.fp8), and those of rows simulated ([framework] fp8 = \"current\")");
+    }
   }
 
   void read_training() {
@@ -210,8 +185,6 @@ class TorchtitanReader {
       take("lr_scheduler.decay_type", "\"linear\"");
     }
     take("lr_scheduler.min_lr_factor", "0.0");
-    if (find("lr_scheduler.lr_min") != nullptr)
-      plan_.lose("lr_scheduler.lr_min: say min_lr_factor");
   }
 
   void read_degrees() {
@@ -241,7 +214,12 @@ class TorchtitanReader {
     }
     find("parallelism.expert_tensor_parallel_degree");
     // PyTorch multiplies the rows of one rank at a time, while those of the next are on their way.
-    if (flag("parallelism.enable_async_tensor_parallel") && tp > 1) {
+    if (flag("parallelism.enable_async_tensor_parallel") && tp > 1 && one_scale_) {
+      plan_.lose(
+          "parallelism.enable_async_tensor_parallel = true: beside products in 8 bits with one "
+          "scale of a tensor nothing is gathered in parts here; [framework] overlaps_products = "
+          "true simulates that it is");
+    } else if (flag("parallelism.enable_async_tensor_parallel") && tp > 1) {
       plan_.set("parallelism.tensor_parallel_chunks", tp,
                 "parallelism.enable_async_tensor_parallel = true");
     }
@@ -298,11 +276,21 @@ class TorchtitanReader {
     const std::int64_t size = whole("parallelism.pipeline_parallel_microbatch_size", 1);
     const Node* csv = find("parallelism.pipeline_parallel_schedule_csv");
     const Node* parts = find("parallelism.module_fqns_per_model_part");
+    const Node* points = find("parallelism.pipeline_parallel_split_points");
+    const Node* count = find("parallelism.pipeline_parallel_microbatches");
     if (pp == 1) return;
     const std::int64_t local = whole("training.local_batch_size", 8);
-    plan_.set("parallelism.pipeline_parallel_microbatches",
-              std::max<std::int64_t>(1, local / std::max<std::int64_t>(1, size)),
-              "parallelism.pipeline_parallel_microbatch_size = " + std::to_string(size));
+    if (!is_old()) {
+      plan_.set("parallelism.pipeline_parallel_microbatches",
+                std::max<std::int64_t>(1, local / std::max<std::int64_t>(1, size)),
+                "parallelism.pipeline_parallel_microbatch_size = " + std::to_string(size));
+    } else if (count != nullptr) {
+      plan_.set("parallelism.pipeline_parallel_microbatches", to_text(*count),
+                shown("parallelism.pipeline_parallel_microbatches", *count));
+    } else {  // as many as stages
+      plan_.set("parallelism.pipeline_parallel_microbatches",
+                std::min(local, product_of({pp, has_two_stages(schedule) ? 2 : 1})));
+    }
     if (csv != nullptr && !csv->text.empty()) {
       take("parallelism.pipeline_parallel_schedule_csv", "");
     } else {
@@ -317,7 +305,8 @@ class TorchtitanReader {
                           [](const Node& n) { return n.text.starts_with("layers."); }));
       }
     } else {
-      blocks = blocks_by_rule(pp, schedule);
+      blocks = points != nullptr ? blocks_between(*points) : std::vector<std::int64_t>();
+      if (blocks.empty()) blocks = blocks_by_rule(pp, schedule);
     }
     const auto stages = static_cast<std::int64_t>(blocks.size());
     plan_.set("parallelism.pipeline_parallel_virtual_stages",
@@ -329,6 +318,25 @@ class TorchtitanReader {
     std::string list;
     for (const std::int64_t n : blocks) list += (list.empty() ? "[" : ", ") + std::to_string(n);
     plan_.set("parallelism.pipeline_parallel_layers_per_stage", list + "]");
+  }
+
+  /// The blocks of each stage, of a list of the first one of every stage but the first:
+  /// ["layers.4", "layers.8"], or one text with commas. Empty if it is no such list.
+  std::vector<std::int64_t> blocks_between(const Node& points) const {
+    std::string text = points.text;
+    for (const Node& point : points.children) text += "," + point.text;
+    std::vector<std::int64_t> blocks;
+    std::int64_t last = 0;
+    constexpr std::string_view kBlock = "layers.";
+    for (std::size_t at = text.find(kBlock); at != std::string::npos;
+         at = text.find(kBlock, at + 1)) {
+      const std::int64_t first = std::strtoll(text.c_str() + at + kBlock.size(), nullptr, 10);
+      blocks.push_back(first - last);
+      last = first;
+    }
+    if (!blocks.empty()) blocks.push_back(layers_ - last);
+    const bool fits = std::all_of(blocks.begin(), blocks.end(), [](auto n) { return n > 0; });
+    return fits ? blocks : std::vector<std::int64_t>();
   }
 
   /// The blocks of each stage as pipeline_llm and generate_llm_fqn_per_model_part of torchtitan's
@@ -368,6 +376,11 @@ class TorchtitanReader {
 
   void read_rest() {
     if (flag("checkpoint.enable")) {
+      if (word("checkpoint.interval_type", "steps") != "steps") {
+        plan_.lose(
+            "checkpoint.interval_type = \"seconds\": a checkpoint is written every so many "
+            "steps here");
+      }
       take("checkpoint.interval", "500");
       take("checkpoint.folder", "\"checkpoint\"");
       take("checkpoint.keep_latest_k", "10");
@@ -378,42 +391,12 @@ class TorchtitanReader {
     if (flag("compile.enable")) {
       plan_.lose("compile.enable: kernels that are fused are a framework's way here ([framework])");
     }
-    const Node* converters = find("model.converters");
-    if (converters != nullptr && !converters->children.empty()) {
-      const std::string named = to_text(*converters);
-      const std::string recipe =
-          word("quantize.linear.float8.recipe_name", word("float8.recipe_name", ""));
-      if (named.find("linear.mx") != std::string::npos) {
-        plan_.text("training.fp8", "e4m3", "model.converters = " + named);
-        plan_.text("training.fp8_recipe", "mxfp8");
-      } else if (named.find("float8") != std::string::npos &&
-                 (recipe.empty() || recipe == "tensorwise")) {
-        plan_.text("training.fp8", "hybrid", "model.converters = " + named);
-        plan_.text("training.fp8_recipe", "tensorwise");
-      } else {
-        plan_.lose("model.converters = " + named + " " + recipe +
-                   ": products in 8 bits are run with scales of blocks or of the tensor at hand "
-                   "(training.fp8), and those of rows simulated ([framework] fp8 = \"current\")");
-      }
-    }
-    for (const Setting& s : settings_) {
-      if (used_.count(s.name) > 0) continue;
-      const bool harmless =
-          std::any_of(std::begin(kHarmless), std::end(kHarmless),
-                      [&](std::string_view begin) { return s.name.starts_with(begin); });
-      if (harmless) {
-        plan_.ignore(s.name);
-      } else {
-        plan_.lose(shown(s.name, *s.node) + ": a scenario has no word for it");
-      }
-    }
+    account_for_rest();
   }
 
   const PlanOptions& options_;
-  PlanWriter plan_;
-  std::vector<Setting> settings_;
-  std::set<std::string, std::less<>> used_;
   std::int64_t layers_ = 0;
+  bool one_scale_ = false;  // of each tensor, for products in 8 bits
 };
 
 }  // namespace

@@ -103,6 +103,20 @@ constexpr std::string_view kKernels[] = {
     "fusion", "attention-backend", "flash-attn",      "fp8-",
     "fp4-",   "cuda-graph",        "tp-comm-overlap", "grouped-gemm"};
 
+/// Whether the first words of a name are these: "save-interval" begins with "save", "saved" does
+/// not.
+bool begins_with(std::string_view name, std::string_view begin) {
+  if (!name.starts_with(begin)) return false;
+  return begin.ends_with('-') || name.size() == begin.size() || name[begin.size()] == '-';
+}
+
+/// What an argument of its first versions, before global batches, is called now.
+std::string present_name(const std::string& name) {
+  if (name == "batch-size") return "micro-batch-size";
+  if (name == "model-parallel-size") return "tensor-model-parallel-size";
+  return name == "warmup" ? "lr-warmup-fraction" : name;
+}
+
 std::string shown(const MegatronArgument& a) {
   return "--" + a.name + (a.value.empty() ? "" : " " + a.value);
 }
@@ -116,9 +130,10 @@ std::string megatron_name(std::string_view key) {
 MegatronAccount::MegatronAccount(const std::vector<MegatronArgument>& arguments)
     : plan_(Trainer::Megatron) {
   for (const MegatronArgument& argument : arguments) {
-    const auto [at, first] = given_.try_emplace(argument.name, argument);
+    const std::string name = present_name(argument.name);
+    const auto [at, first] = given_.try_emplace(name, argument);
     if (first) {
-      order_.push_back(argument.name);
+      order_.push_back(name);
     } else if (at->second.value != argument.value) {
       plan_.lose("--" + argument.name + " stands twice: took " + shown(at->second) + ", not " +
                  shown(argument));
@@ -182,7 +197,7 @@ void MegatronAccount::account_for_rest() {
     if (known_.count(name) > 0) continue;
     const bool harmless =
         std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect),
-                    [&](std::string_view begin) { return name.starts_with(begin); });
+                    [&](std::string_view begin) { return begins_with(name, begin); });
     const bool kernels = std::any_of(std::begin(kKernels), std::end(kKernels), [&](auto part) {
       return name.find(part) != std::string::npos;
     });
@@ -191,7 +206,7 @@ void MegatronAccount::account_for_rest() {
     } else if (kernels) {
       plan_.lose(from(name) + ": kernels are a framework's way here ([framework])");
     } else {
-      plan_.lose(from(name) + ": a scenario has no word for it");
+      plan_.lose_unknown(name, from(name));
     }
   }
 }

@@ -22,6 +22,8 @@ class MegatronAccount {
 
  protected:
   bool given(const std::string& name) const { return given_.count(name) > 0; }
+  /// Of all arguments, in their order.
+  const std::vector<std::string>& names() const { return order_; }
   /// All words of an argument's value. Requires that it is given.
   const std::string& words(const std::string& name) const { return given_.at(name).value; }
   /// "--name value", for the plan's account. Requires that it is given.

@@ -22,10 +22,14 @@ std::vector<Word> words_of(std::string_view text) {
   std::vector<Word> words;
   std::string word;
   bool begun = false;
-  int line = 1, braces = 0;
+  int line = 1, first_line = 1, braces = 0;
   char quote = 0;
+  const auto begin = [&] {
+    if (!begun) first_line = line;
+    begun = true;
+  };
   const auto end = [&] {
-    if (begun) words.push_back({word, line});
+    if (begun) words.push_back({word, first_line});
     word.clear();
     begun = false;
   };
@@ -44,15 +48,15 @@ std::vector<Word> words_of(std::string_view text) {
       if (text[i + 1] == '\n') {
         end();
       } else {
+        begin();
         word += text[i + 1];
-        begun = true;
       }
       if (text[++i] == '\n') ++line;
     } else if (c == '#' && !begun) {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {
       quote = c;
-      begun = true;
+      begin();
     } else if (c == '{' && begun && word.ends_with('$')) {
       word += c;
       ++braces;
@@ -63,8 +67,8 @@ std::vector<Word> words_of(std::string_view text) {
                (braces == 0 && std::string_view("();|&<>").find(c) != std::string_view::npos)) {
       end();
     } else {
+      begin();
       word += c;
-      begun = true;
     }
   }
   end();
@@ -120,6 +124,24 @@ bool is_name(std::string_view word) {
 }
 
 }  // namespace
+
+MegatronProgram megatron_program(std::string_view text) {
+  MegatronProgram found;
+  Variables variables;
+  for (const Word& raw : words_of(text)) {
+    std::string word = expanded(raw.text, variables);
+    if (const std::size_t name = assigned_name(raw.text); name > 0) {
+      const std::string value = expanded(raw.text.substr(raw.text.find('=') + 1), variables);
+      variables[raw.text.substr(0, name)] = value;
+      word = value;
+    }
+    for (const Word& inner : words_of(word)) {
+      const std::string name = inner.text.substr(inner.text.rfind('/') + 1);
+      if (name.starts_with("pretrain_") && name.ends_with(".py")) found = {name, raw.line};
+    }
+  }
+  return found;
+}
 
 std::vector<MegatronArgument> megatron_arguments(std::string_view text) {
   std::vector<MegatronArgument> arguments;

@@ -19,4 +19,12 @@ struct MegatronArgument {
 /// conditions are not followed, so that the arguments of all branches are there.
 std::vector<MegatronArgument> megatron_arguments(std::string_view text);
 
+/// The program that a script starts, without its folder: the last word of the kind "pretrain_x.py";
+/// empty if there is none.
+struct MegatronProgram {
+  std::string name;
+  int line = 0;
+};
+MegatronProgram megatron_program(std::string_view text);
+
 }  // namespace lockstep

@@ -25,6 +25,10 @@ struct PlanImport {
   std::vector<std::string> without_effect;  // names
   std::vector<std::string> lost;     // a sentence each: what the file says and a scenario cannot
   std::vector<std::string> assumed;  // a sentence each: what the file does not say
+  /// For each line of `text`, why it says what it says: the file's setting, or which one would have
+  /// said it. Empty for lines without a key. An error in a line of the scenario is the user's to
+  /// mend in the file, which these name.
+  std::vector<std::string> reasons;
 };
 
 /// Reads TOML of torchtitan 0.2. `file` names the text in errors. Errors: Parse; InvalidSpec if the

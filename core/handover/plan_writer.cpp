@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/nearest.hpp"
 #include "core/handover/words.hpp"
 #include "core/scenario/document.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -35,6 +36,7 @@ std::int64_t product_of(std::initializer_list<std::int64_t> factors) {
 void PlanWriter::set(std::string_view key, const std::string& value, const std::string& from) {
   const std::size_t dot = key.find('.');
   sections_[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value;
+  from_[std::string(key)] = from;
   if (!from.empty()) plan_.taken.push_back(from + " -> " + std::string(key) + " = " + value);
 }
 void PlanWriter::set(std::string_view key, std::int64_t value, const std::string& from) {
@@ -59,6 +61,26 @@ bool PlanWriter::has(std::string_view key) const {
 void PlanWriter::lose(std::string sentence) {
   const auto said = std::find(plan_.lost.begin(), plan_.lost.end(), sentence);
   if (said == plan_.lost.end()) plan_.lost.push_back(std::move(sentence));
+}
+
+void PlanWriter::lose_unknown(const std::string& name, const std::string& shown) {
+  std::vector<std::string> names;
+  for (const ForeignName& row : foreign_names()) {
+    if (!row.of(trainer_).empty()) names.emplace_back(row.of(trainer_));
+  }
+  // Most unknown names are other options, and no misspelt ones.
+  const std::string near = nearest(name, names, std::max<std::size_t>(1, name.size() / 8));
+  lose(shown + ": a scenario has no word for it" +
+       (near.empty() || near == name ? std::string() : "; did you mean " + near + "?"));
+}
+
+std::string PlanWriter::reason_for(const std::string& key) const {
+  const auto found = from_.find(key);
+  if (found != from_.end() && !found->second.empty()) return found->second;
+  const std::string_view name = name_for(trainer_, key);
+  const std::string dashes = trainer_ == Trainer::Megatron ? "--" : "";
+  return name.empty() ? key + ", which the file does not say"
+                      : "without " + dashes + std::string(name);
 }
 
 bool PlanWriter::take_model(const PlanOptions& options) {
@@ -95,11 +117,16 @@ PlanImport PlanWriter::finish(const std::string& file) {
   plan_.text = "# From " + std::filesystem::path(file).filename().string() + ", a file of " +
                std::string(spoken_name(trainer_)) + ": lockstep import " +
                std::string(command_name(trainer_)) + "\n";
+  plan_.reasons = {""};
   for (const std::string_view name : kOrder) {
     const auto section = sections_.find(name);
     if (section == sections_.end()) continue;
     plan_.text += "\n[" + std::string(name) + "]\n";
-    for (const auto& [key, value] : section->second) plan_.text += key + " = " + value + "\n";
+    plan_.reasons.insert(plan_.reasons.end(), 2, "");
+    for (const auto& [key, value] : section->second) {
+      plan_.text += key + " = " + value + "\n";
+      plan_.reasons.push_back(reason_for(std::string(name) + "." + key));
+    }
   }
   return std::move(plan_);
 }

@@ -31,6 +31,9 @@ class PlanWriter {
   void flag(std::string_view key, bool value, const std::string& from = {});
   bool has(std::string_view key) const;
 
+  /// Says that a setting has no counterpart, and which known one its name may have meant. `shown`
+  /// is the setting as the file has it.
+  void lose_unknown(const std::string& name, const std::string& shown);
   void ignore(std::string name) { plan_.without_effect.push_back(std::move(name)); }
   void lose(std::string sentence);  // once, however often it is said
   void assume(std::string sentence) { plan_.assumed.push_back(std::move(sentence)); }
@@ -48,7 +51,10 @@ class PlanWriter {
  private:
   Trainer trainer_;
   PlanImport plan_;
+  std::string reason_for(const std::string& key) const;
+
   std::map<std::string, std::map<std::string, std::string>, std::less<>> sections_;
+  std::map<std::string, std::string, std::less<>> from_;  // what the file says, by our key
 };
 
 }  // namespace lockstep

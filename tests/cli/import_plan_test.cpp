@@ -58,6 +58,14 @@ TEST_CASE("what an imported plan says and a scenario refuses is an error of the 
   const auto imported = lockstep({"import", "megatron", folder / "a.sh"});
   CHECK(imported.exit_code == 2);
   CHECK_THAT(imported.err, ContainsSubstring("max_seq_len"));
+  // The file's argument is what can be mended.
+  CHECK_THAT(imported.err, ContainsSubstring("error: " + (folder / "a.sh") + ": --"));
+  CHECK(imported.err.find("scenario.toml:") == std::string::npos);
+  write_bytes(folder / "b.sh", "--num-layers 4 --hidden-size 64 --num-attention-heads 4");
+  const auto without = lockstep({"import", "megatron", folder / "b.sh"});
+  CHECK(without.exit_code == 2);
+  CHECK_THAT(without.err,
+             ContainsSubstring("b.sh: without --max-position-embeddings: model.max_seq_len"));
   CHECK(lockstep({"import", "hf", folder / "a.sh"}).exit_code == 2);
   CHECK(lockstep({"import", "megatron", folder / "none.sh"}).exit_code == 2);
 }

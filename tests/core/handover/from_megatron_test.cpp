@@ -242,5 +242,100 @@ TEST_CASE("no argument of Megatron's is dropped in silence", "[core][handover]")
   CHECK(mentions(plan.lost, "--num-layers stands twice"));
 }
 
+TEST_CASE("a script of Megatron's for BERT trains an encoder, and other programs are refused",
+          "[core][handover]") {
+  const std::string sizes =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32\n";
+  const PlanImport bert = imported(Trainer::Megatron, "torchrun ./pretrain_bert.py " + sizes);
+  const Scenario s = parsed(bert.text);
+  CHECK(!s.model.causal);
+  CHECK(s.model.head_transform);
+  CHECK(s.model.token_types == 2);
+  CHECK(s.model.vocab == 30592);  // 30522, up to a multiple of 128
+  CHECK(mentions(bert.lost, "--bert-no-binary-head"));
+  CHECK(parsed(imported(Trainer::Megatron, "pretrain_gpt.py " + sizes).text).model.causal);
+  for (const char* program : {"pretrain_t5.py", "pretrain_vision_dino.py", "pretrain_hybrid.py"}) {
+    const auto plan = import_plan(Trainer::Megatron,
+                                  "\n\npython " + std::string(program) + " " + sizes, "run.sh", {});
+    REQUIRE(!plan.ok());
+    CHECK_THAT(plan.error().message, ContainsSubstring(program));
+    CHECK(plan.error().where->line == 3);
+    CHECK(import_plan(Trainer::Megatron, program + (" " + sizes), "run.sh", {.model = "gpt-1.3b"})
+              .ok());
+  }
+  const auto encoder = import_plan(Trainer::Megatron, "--encoder-num-layers 2\n", "a.yaml", {});
+  CHECK_THAT(encoder.error().message, ContainsSubstring("an encoder and a decoder"));
+  const auto misspelt = import_plan(Trainer::Megatron, "--num-layer 2\n", "a.sh", {});
+  CHECK_THAT(misspelt.error().message, ContainsSubstring("only --num-layer:"));
+}
+
+TEST_CASE("Megatron's stages are those of its layout, or have a place for what is no block",
+          "[core][handover]") {
+  const std::string sizes =
+      "--num-layers 14 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32 --pipeline-model-parallel-size 4 --global-batch-size 64 ";
+  const auto blocks = [&](const std::string& more) {
+    const PlanImport plan = imported(Trainer::Megatron, sizes + more);
+    const Scenario s = parsed(plan.text);
+    return std::pair(s.strategy.pipeline_parallel_virtual_stages,
+                     s.strategy.pipeline_parallel_layers_per_stage);
+  };
+  using Blocks = std::pair<int, std::vector<int>>;
+  CHECK(blocks("--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split") ==
+        Blocks{1, {3, 4, 4, 3}});
+  CHECK(blocks("--pipeline-model-parallel-layout 'E,t*3|tttt|t*4|t*3,L'") ==
+        Blocks{1, {3, 4, 4, 3}});
+  CHECK(blocks("--pipeline-model-parallel-layout 'Et*2|(tt|)*5t|tL'") ==
+        Blocks{2, {2, 2, 2, 2, 2, 2, 1, 1}});
+  CHECK(mentions(
+      imported(Trainer::Megatron, sizes + "--pipeline-model-parallel-layout 'Et*7|t*6|t|mL'").lost,
+      "--pipeline-model-parallel-layout"));
+}
+
+TEST_CASE("a Megatron script that names no GPUs has as many as share its batch",
+          "[core][handover]") {
+  const auto ranks = [](const std::string& more) {
+    return parsed(imported(Trainer::Megatron,
+                           "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                           "--seq-length 32 --max-position-embeddings 32 " +
+                               more)
+                      .text)
+        .strategy.world_size();
+  };
+  CHECK(ranks("--micro-batch-size 4 --global-batch-size 8") == 2);
+  CHECK(ranks("--micro-batch-size 4 --global-batch-size 12") == 3);
+  CHECK(ranks("--micro-batch-size 4 --global-batch-size 8 --tensor-model-parallel-size 2") == 4);
+  CHECK(ranks("--batch-size 4 --global-batch-size 32") == 8);
+}
+
+TEST_CASE("Megatron's names for recomputation of 2021 mean whole blocks", "[core][handover]") {
+  const std::string sizes =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32 ";
+  for (const char* name : {"--checkpoint-activations", "--activations-checkpoint-method uniform"}) {
+    const PlanImport plan = imported(Trainer::Megatron, sizes + name);
+    CHECK(parsed(plan.text).activation_checkpoint.mode == ActivationCheckpoint::Full);
+    CHECK(plan.lost.empty());
+  }
+}
+
+TEST_CASE("what follows on the next line is no value of an argument", "[core][handover]") {
+  const PlanImport plan = imported(Trainer::Megatron,
+                                   "MODEL_ARGS:\n  --num-layers: 2\n  --hidden-size: 64\n"
+                                   "  --num-attention-heads: 4\n  --seq-length: 32\n"
+                                   "  --max-position-embeddings: 32\n  --square-relu: true\n"
+                                   "  --eod-mask-loss: true\nTEST_TYPE: ckpt\n");
+  CHECK(mentions(plan.lost, "--square-relu true: a scenario"));
+  CHECK(mentions(plan.lost, "--eod-mask-loss true: "));
+  CHECK(mentions(plan.lost, "give training.eod_mask_loss with"));
+  CHECK(!mentions(plan.lost, "TEST_TYPE"));
+  CHECK(mentions(imported(Trainer::Megatron,
+                          "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                          "--max-position-embeddings 1024 --tensor-model-paralel-size 2")
+                     .lost,
+                 "did you mean tensor-model-parallel-size?"));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -105,6 +105,87 @@ TEST_CASE("torchtitan's defaults stand where its file says nothing", "[core][han
                                    "[model]\nname = \"flux\"\nflavor = \"flux-dev\"\n", "f", {});
   REQUIRE(!unknown.ok());
   CHECK_THAT(unknown.error().message, ContainsSubstring("--model"));
+  REQUIRE(unknown.error().where);
+  CHECK(unknown.error().where->line == 3);
+  const auto other =
+      import_plan(Trainer::Torchtitan, "[model]\nname = \"qwen3\"\nflavor = \"7B\"\n", "f", {});
+  CHECK_THAT(other.error().message, ContainsSubstring("0.6B, 1.7B, 4B, 8B, 14B, 32B"));
+}
+
+TEST_CASE("torchtitan's names of 2024 mean what their successors do", "[core][handover]") {
+  const PlanImport plan = imported(Trainer::Torchtitan, R"([model]
+name = "llama2"
+flavor = "70B"
+norm_type = "rmsnorm"
+[optimizer]
+fused = true
+[training]
+batch_size = 8
+warmup_steps = 50
+tensor_parallel_degree = 8
+data_parallel_degree = 2
+enable_fp8_linear = false
+compile = false
+[experimental]
+pipeline_parallel_degree = 4
+pipeline_parallel_split_points = ["layers.19", "layers.40", "layers.61"]
+pipeline_parallel_microbatches = 4
+enable_async_tensor_parallel = true
+[checkpoint]
+enable_checkpoint = true
+interval_type = "seconds"
+interval = 500
+)");
+  const Scenario s = parsed(plan.text);
+  CHECK(s.model.name == "llama2-70b");
+  CHECK(s.training.local_batch_size == 8);
+  CHECK(s.lr_scheduler.warmup_steps == 50);
+  CHECK(s.strategy.tensor_parallel_degree == 8);
+  CHECK(s.strategy.tensor_parallel_chunks == 8);
+  CHECK(s.strategy.data_parallel_shard_degree == 2);
+  CHECK(s.strategy.pipeline_parallel_degree == 4);
+  CHECK(s.strategy.pipeline_parallel_microbatches == 4);
+  CHECK(s.strategy.pipeline_parallel_layers_per_stage == std::vector<int>{19, 21, 21, 19});
+  CHECK(s.checkpoint.interval == 500);
+  CHECK(mentions(plan.taken, "experimental.pipeline_parallel_degree = 4"));
+  CHECK(plan.lost == Lines{"checkpoint.interval_type = \"seconds\": a checkpoint is written every "
+                           "so many steps here"});
+  // Without a number the microbatches were as many as the stages.
+  const PlanImport usual = imported(Trainer::Torchtitan,
+                                    "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                                    "[experimental]\npipeline_parallel_degree = 4\n");
+  CHECK(parsed(usual.text).strategy.pipeline_parallel_microbatches == 4);
+}
+
+TEST_CASE("a misspelt setting of torchtitan is answered with the one it may mean",
+          "[core][handover]") {
+  const PlanImport plan = imported(Trainer::Torchtitan,
+                                   "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                                   "[training]\nlocal_batchsize = 4\nbatch_size = 2\n"
+                                   "local_batch_size = 4\n"
+                                   "[parallelism]\npipeline_parallel_schedule = 5\n"
+                                   "[validation]\nenable = \"yes\"\n");
+  CHECK(mentions(plan.lost, "did you mean training.local_batch_size?"));
+  CHECK(mentions(plan.lost, "training.batch_size = 2: training.local_batch_size says the same"));
+  CHECK(parsed(plan.text).training.local_batch_size == 4);
+  CHECK(mentions(plan.lost, "pipeline_parallel_schedule = 5: a string is expected"));
+  CHECK(mentions(plan.lost, "validation.enable = \"yes\": true or false is expected"));
+}
+
+TEST_CASE("torchtitan's products in 8 bits with one scale leave rows in one piece",
+          "[core][handover]") {
+  const PlanImport plan = imported(Trainer::Torchtitan,
+                                   "[model]\nname = \"llama3\"\nflavor = \"405B\"\n"
+                                   "converters = [\"float8\"]\n[parallelism]\n"
+                                   "tensor_parallel_degree = 8\n"
+                                   "enable_async_tensor_parallel = true\n");
+  CHECK(parsed(plan.text).strategy.tensor_parallel_chunks <= 1);
+  CHECK(mentions(plan.lost, "enable_async_tensor_parallel = true: beside products in 8 bits"));
+  const PlanImport rows = imported(Trainer::Torchtitan,
+                                   "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                                   "converters = [\"float8\"]\n[quantize.dense.float8]\n"
+                                   "recipe_name = \"rowwise\"\n");
+  CHECK(mentions(rows.lost, "rowwise"));
 }
 
 }  // namespace
