@@ -10,6 +10,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr double kSlowest = 1.3;  // of the best's time: what is slower is not drawn
+constexpr double kFarAbove = 4;   // times what any needs: a capacity that would flatten the points
 constexpr double kNear = 8;       // pixels from which a point can be hit
 constexpr double kLegendPart = 0.42;
 constexpr double kLeastPlot = 220;  // pixels
@@ -31,16 +32,15 @@ double round_tick(double least) {
 
 void draw_axes(DisplayList& list, const LayoutsFrame& f, const TextSize& text) {
   const double line = text.line_height;
-  constexpr double kGibibyte = 1 << 30;
-  const double tick = round_tick(std::max((f.top - f.bottom) / kGibibyte / 4, 1e-3));
-  for (double gib = std::ceil(f.bottom / kGibibyte / tick) * tick; gib * kGibibyte <= f.top;
-       gib += tick) {
-    const double y =
-        f.plot.bottom() - f.plot.height() * (gib * kGibibyte - f.bottom) / (f.top - f.bottom);
+  const double range = f.top - f.bottom;
+  double unit = 1 << 10;  // the largest of which the range has one: ticks are round numbers of it
+  while (unit < (1 << 30) && range >= 1024 * unit) unit *= 1024;
+  const double tick = unit * round_tick(std::max(range / unit / 4, 1e-3));
+  for (double bytes = std::ceil(f.bottom / tick) * tick; bytes <= f.top; bytes += tick) {
+    const double y = f.plot.bottom() - f.plot.height() * (bytes - f.bottom) / range;
     list.line({f.plot.left(), y}, {f.plot.right(), y}, Ink::Grid);
     list.text({f.plot.left() - 80, y - line / 2, 76, line},
-              bytes_text(Bytes{static_cast<std::int64_t>(gib * kGibibyte)}), Ink::Faint,
-              Align::Right);
+              bytes_text(Bytes{static_cast<std::int64_t>(bytes)}), Ink::Faint, Align::Right);
   }
   const double seconds = round_tick((f.to - f.from) / std::max(2.0, f.plot.width() / 90));
   for (double t = std::ceil(f.from / seconds) * seconds; t <= f.to; t += seconds) {
@@ -162,7 +162,7 @@ LayoutsFrame layouts_frame(const std::vector<LayoutRow>& rows, Bytes capacity, Q
   }
   for (const LayoutRow& row : rows) {
     const double t = row.layout->step_time.v;
-    if (t > kSlowest * best) continue;
+    if (t > kSlowest * best && !row.layout->simulated) continue;
     slowest = std::max(slowest, t);
     f.top = std::max(f.top, bytes_of(*row.layout));
     f.bottom = f.bottom > 0 ? std::min(f.bottom, bytes_of(*row.layout)) : bytes_of(*row.layout);
@@ -170,7 +170,8 @@ LayoutsFrame layouts_frame(const std::vector<LayoutRow>& rows, Bytes capacity, Q
   const double range = std::max(slowest - best, 0.02 * best);
   f.from = std::max(0.0, best - 0.08 * range);
   f.to = best + 1.05 * range;
-  f.top = 1.06 * std::max(f.top, static_cast<double>(capacity.v));
+  const auto most = static_cast<double>(capacity.v);
+  f.top = 1.06 * (most <= kFarAbove * f.top ? std::max(f.top, most) : f.top);
   f.bottom *= 0.9;
   for (const LayoutRow& row : rows) {
     if (!row.best_of_family || f.families.size() == std::size(kFamilies)) continue;
@@ -189,12 +190,11 @@ DisplayList draw_layouts(const std::vector<LayoutRow>& rows, const std::vector<L
             "time of a step, against memory of the rank that needs most", Ink::Faint,
             Align::Center);
   if (capacity.v > 0) {
-    const double y = f.plot.bottom() - f.plot.height() *
-                                           (static_cast<double>(capacity.v) - f.bottom) /
-                                           (f.top - f.bottom);
-    list.line({f.plot.left(), y}, {f.plot.right(), y}, Ink::Fault, 1.5F);
+    const double part = (static_cast<double>(capacity.v) - f.bottom) / (f.top - f.bottom);
+    const double y = f.plot.bottom() - f.plot.height() * std::min(part, 1.0);
+    if (part <= 1) list.line({f.plot.left(), y}, {f.plot.right(), y}, Ink::Fault, 1.5F);
     list.text({f.plot.left() + 4, y - line, f.plot.width(), line},
-              "capacity " + bytes_text(capacity), Ink::Fault);
+              "capacity " + bytes_text(capacity) + (part > 1 ? ", far above" : ""), Ink::Fault);
   }
   draw_front(list, rows, f);
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {  // the best above the others

@@ -28,7 +28,8 @@ struct LayoutsFrame {
   int at(QPointF point, const std::vector<LayoutRow>& rows) const;
 };
 
-/// Layouts that are far slower than the best are left out of the frame, but for the open scenario.
+/// Layouts that are far slower than the best are left out of the frame, but for those that were
+/// simulated, and the open scenario. So is a capacity that is far above what any layout needs.
 LayoutsFrame layouts_frame(const std::vector<LayoutRow>& rows, Bytes capacity, QRectF rect,
                            const TextSize& text);
 
