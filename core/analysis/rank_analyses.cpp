@@ -19,7 +19,8 @@ struct OfRank {
 RankAnalyses analyze_ranks(const StepGraph& step, bool list) {
   const Trace& trace = step.trace();
   RankAnalyses result;
-  auto& [breakdown, bubbles] = result;
+  Breakdown& breakdown = result.breakdown;
+  Bubbles& bubbles = result.bubbles;
   const std::size_t world = trace.same_as.size();
   breakdown.ranks.resize(world);
   breakdown.stage_spans.resize(world);

@@ -259,7 +259,7 @@ void StepGraph::index_spans() {
   meeting_of_.assign(spans_.size(), -1);
   meetings_.assign(to_size(first.back()) + 1, 0);
   last_of_meeting_.assign(to_size(first.back()), -1);
-  IndexVector<std::int32_t, SimTime> latest(last_of_meeting_.size(), SimTime::min());
+  latest_begin_.assign(last_of_meeting_.size(), SimTime::min());
   op_offset_.resize(range_of_.size(), 0);
   IndexVector<std::int32_t, Rank> first_of_role(trace_->roles.size(), -1);
   Interval window{SimTime::max(), SimTime::min()};
@@ -275,9 +275,9 @@ void StepGraph::index_spans() {
       const std::int32_t meeting = first[of_channel[r][channel]] + seq;
       meeting_of_[i] = meeting;
       ++meetings_[to_size(meeting) + 1];
-      if (last_of_meeting_[meeting] >= 0 && (*this)[i].begin <= latest[meeting]) continue;
+      if (last_of_meeting_[meeting] >= 0 && (*this)[i].begin <= latest_begin_[meeting]) continue;
       last_of_meeting_[meeting] = i;
-      latest[meeting] = (*this)[i].begin;
+      latest_begin_[meeting] = (*this)[i].begin;
     }
   }
   if (program_ != nullptr && last_to_end_ >= 0) {
@@ -333,9 +333,7 @@ std::span<const SpanIndex> StepGraph::meeting(SpanIndex i) const {
 
 SpanIndex StepGraph::last_arrival(SpanIndex i) const {
   const std::int32_t m = meeting_of(i);
-  if (m < 0) return i;
-  const SpanIndex last = last_of_meeting_[m];
-  return (*this)[last].begin > (*this)[i].begin ? last : i;
+  return m >= 0 && latest_begin_[m] > (*this)[i].begin ? last_of_meeting_[m] : i;
 }
 
 SpanIndex StepGraph::other_end(SpanIndex i) const {

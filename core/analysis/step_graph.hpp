@@ -153,6 +153,7 @@ class StepGraph {
       meetings_;  // by meeting: where its members begin; one more at the end
   IndexVector<int, SpanIndex> members_;
   IndexVector<std::int32_t, SpanIndex> last_of_meeting_;  // the first of those that begin last
+  IndexVector<std::int32_t, SimTime> latest_begin_;       // by meeting: when that one begins
   std::vector<SpanIndex>
       by_end_;  // without a program: each rank's spans that count, sorted by (end, index)
   std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end
