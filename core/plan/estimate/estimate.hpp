@@ -36,7 +36,7 @@ struct LayoutEstimate {
 /// the memory needed is under at worst.
 struct EstimateClaim {
   static constexpr double kMedianTime = 0.01, kWorstTime = 0.03;
-  static constexpr double kMemoryUnder = 0.45;
+  static constexpr double kMemoryUnder = 0.5;
   /// What 19 in 20 of all layouts keep, the claim or not; searches take estimates to be so sure.
   static constexpr double kUsualTime = 0.035;
   /// By how much the memory may be too high before a layout is given up for it.
