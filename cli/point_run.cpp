@@ -133,6 +133,7 @@ Result<PointOutcome> PointRun::run() {
   }
   Result<RunResult> ran = train(*program, **backend);
   if (!ran) return ran.error();
+  if (claim_) claim_->keep();
   PointOutcome outcome;
   say_ending(*ran, outcome);
   if (!leads()) return outcome;
@@ -201,12 +202,14 @@ Result<void> PointRun::claim_folder() {
     return {};
   }
   if (leads()) {
+    claim_.emplace(out_, subject_.checkpoint.folder);
     if (auto done = prepare_run_folder(out_, subject_.checkpoint.folder, goes_on_here()); !done) {
       return done;
     }
     auto lock = RunLock::take(out_, run_);
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
+    claim_->arm();
     if (!simulated_) mend_checkpoints(path(subject_.checkpoint.folder));
   }
   // From here on the folder is as the others may see it. Those that save must see the same one.
@@ -371,6 +374,7 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
   Progress progress(console_, first_step_, options_.steps, program.tokens_per_step,
                     program.input.samples.kind == SampleKind::Images ? "img" : "tok");
   options_.on_step = [&](const StepResult& step) {
+    if (claim_) claim_->keep();
     log_step(step, program.tokens_per_step);
     if (!arguments_.quiet && !simulated_) progress.step(step, validated_);
     if (validated_) {
@@ -380,6 +384,7 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
     validated_.reset();
   };
   options_.on_save = [&](Seconds time) {
+    if (claim_) claim_->keep();
     saving_ = time;
     saved_ += time;
     ++saves_;

@@ -13,6 +13,7 @@
 #include "core/checkpoint/checkpoint_store.hpp"
 #include "core/run/backend.hpp"
 #include "core/run/process.hpp"
+#include "core/run_folder/folder_claim.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/run_folder/run_lock.hpp"
 #include "core/spec/scenario.hpp"
@@ -100,6 +101,7 @@ class PointRun {
   std::vector<ValidationLoss> validation_;
   Seconds saved_;  // by all saves so far
   int saves_ = 0;
+  std::optional<FolderClaim> claim_;  // of the leader; ends before the lock does
 };
 
 }  // namespace lockstep

@@ -190,7 +190,9 @@ class ShardTokens final : public TokenFiles {
     if (format == kShardFormats.end()) {
       return invalid("token shard '" + path.string() + "' has magic " + std::to_string(header[0]) +
                      " and version " + std::to_string(header[1]) +
-                     ", expected 20240520 and 1 (uint16) or 20240801 and 7 (uint32)");
+                     ", expected 20240520 and 1 (uint16) or 20240801 and 7 (uint32); bare tokens, "
+                     "as nanoGPT writes them, need a header before them: 256 numbers of int32, of "
+                     "which these two and the number of tokens are the first three");
     }
     shard->set_token_bytes(format->token_bytes);
     const std::size_t held = (bytes - kShardHeaderBytes) / format->token_bytes;
@@ -259,7 +261,9 @@ Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path) {
     auto text = read_file(path, kLongestData);
     if (!text) return text.error();
     if (text->find('\0') != std::string::npos) {
-      return invalid("dataset '" + path + "' is not text: it holds a NUL byte");
+      return invalid("dataset '" + path +
+                     "' is not text: it holds a NUL byte (token shards end in " +
+                     ".bin, and lockstep data makes them)");
     }
     return std::unique_ptr<TokenFiles>(std::make_unique<TextTokens>(std::move(*text)));
   }

@@ -72,6 +72,7 @@ Json schedule_of(const Scenario& s, std::vector<std::string>& unsaid) {
             {"params",
              {{"total_num_steps", s.training.steps},
               {"warmup_num_steps", l.warmup_steps},
+              {"warmup_type", "linear"},  // its default is logarithmic
               {"cos_min_ratio", l.min_lr_factor}}}};
   }
   leave_unsaid(unsaid, l.decay_ratio < 1 || l.min_lr_factor > 0,

@@ -88,7 +88,10 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.set(named("training.seq_len"), s.training.seq_len);
   a.set(named("model.max_seq_len"), std::max<std::int64_t>(m.max_seq_len, s.training.seq_len));
   a.set(named("model.vocab"), m.vocab);
-  a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree, which divides it
+  a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree
+  leave_unsaid(unsaid, m.vocab % s.strategy.tensor_parallel_degree != 0,
+               "model.vocab = " + std::to_string(m.vocab) +
+                   ": it rounds it up to a multiple of tensor_parallel_degree");
   a.number(named("model.norm_eps"), m.norm_eps);
   a.number(named("training.attention_dropout"), s.training.attention_dropout);
   a.number(named("training.residual_dropout"), s.training.residual_dropout);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +26,14 @@ std::string host_name() {
   return name.data();
 }
 
+/// Whether the open file is still the one of this name: a run that was refused removes its lock.
+bool is_named(int fd, const std::string& path) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(fd, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+}
+
 }  // namespace
 
 Result<RunLock> RunLock::take(const std::string& folder, const std::string& token) {
@@ -36,6 +45,9 @@ Result<RunLock> RunLock::take(const std::string& folder, const std::string& toke
     return invalid("--out " + folder + " is in use by another run (" +
                    owner.substr(0, owner.find('\n')) +
                    "): wait until it has ended, or choose another folder");
+  }
+  if (!is_named(lock.fd_, path)) {
+    return invalid("--out " + folder + " was left by another run at this moment: try again");
   }
   const std::string text =
       "process " + std::to_string(::getpid()) + " on " + host_name() + "\n" + token + "\n";

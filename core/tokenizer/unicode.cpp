@@ -61,7 +61,7 @@ std::u32string without_marks(std::uint32_t c) {
   if (c >= kFirst && c <= kLast) {
     const std::uint32_t at = c - kFirst, tail = at % kTailCount;
     std::u32string letters{kLeads + at / kPerLead, kVowels + at % kPerLead / kTailCount};
-    if (tail > 0) letters += kTails + tail;
+    if (tail > 0) letters.push_back(kTails + tail);
     return letters;
   }
   if (run_of(kMarks, c) != nullptr) return {};
@@ -71,7 +71,7 @@ std::u32string without_marks(std::uint32_t c) {
   if (base == std::end(kBases) || base->from != c) return {c};
   std::u32string letters;
   for (const std::uint32_t part : base->to) {
-    if (part != 0) letters += part;
+    if (part != 0) letters.push_back(part);
   }
   return letters;
 }

@@ -51,8 +51,8 @@ TEST_CASE("where this machine has less memory than the devices, no change for th
   write_bytes(folder / "s.toml", kTiny);
   const auto run = [&](const char* gigabytes) {
     // 16 bytes of each of 2e8 × 65,536 parameters are more than a process can address.
-    return lockstep({"run", folder / "s.toml", "--backend", "cpu", "--set", "model.vocab=200000000",
-                     "--set", "model.hidden=65536", "--set",
+    return lockstep({"run", folder / "s.toml", "--backend", "cpu", "--out", folder / "run", "--set",
+                     "model.vocab=200000000", "--set", "model.hidden=65536", "--set",
                      std::string("cluster.device.memory_gb=") + gigabytes});
   };
   const auto here = run("1e6");
@@ -60,6 +60,7 @@ TEST_CASE("where this machine has less memory than the devices, no change for th
   CHECK_THAT(here.err, ContainsSubstring("this machine cannot give an arena of"));
   CHECK_THAT(here.err, ContainsSubstring("this machine has not: take a smaller model"));
   CHECK_THAT(here.err, !ContainsSubstring("--set"));
+  CHECK(!std::filesystem::exists(folder / "run"));  // what was refused leaves nothing
   const auto there = run("1e5");
   CHECK(there.exit_code == 3);
   CHECK_THAT(there.err, ContainsSubstring("its device has"));

@@ -49,6 +49,36 @@ preset = "h100"
                 {.model = "gpt-1.3b"}) == Lines{});
 }
 
+TEST_CASE("a warm-up before a cosine is linear at DeepSpeed, too, whose own is logarithmic",
+          "[core][handover]") {
+  const std::string text = R"([model]
+preset = "gpt-1.3b"
+[training]
+seq_len = 512
+local_batch_size = 2
+global_batch_size = 16
+steps = 10
+[lr_scheduler]
+warmup_steps = 5
+decay_type = "cosine"
+decay_ratio = 1.0
+min_lr_factor = 0.1
+[parallelism]
+data_parallel_shard_degree = 8
+zero_stage = 1
+[cluster]
+preset = "h100"
+nodes = 1
+)";
+  const auto there = hand_over("deepspeed", parsed(text));
+  REQUIRE(there.ok());
+  CHECK_THAT(there->text, ContainsSubstring("\"warmup_type\": \"linear\""));
+  const PlanImport back =
+      imported(Trainer::DeepSpeed, there->text, {.model = "gpt-1.3b", .nodes = 1, .seq_len = 512});
+  CHECK(back.lost.empty());
+  CHECK(parsed(back.text).lr_scheduler.warmup_steps == 5);
+}
+
 TEST_CASE("DeepSpeed's optimizer of the name Adafactor is torch.optim's", "[core][handover]") {
   const PlanImport plan = imported(Trainer::DeepSpeed, R"({"train_batch_size": 16,
     "zero_optimization": {"stage": 0}, "optimizer": {"type": "Adafactor", "params": {"lr": 0.02,

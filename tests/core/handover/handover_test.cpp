@@ -159,6 +159,18 @@ TEST_CASE("Megatron-LM drops no token without a capacity, and has room for a ran
   CHECK_FALSE(names(divided, "experts that every rank of tensor parallelism holds whole"));
 }
 
+TEST_CASE("Megatron-LM rounds up a vocabulary that its ranks do not divide, which is said",
+          "[core][handover]") {
+  const auto is_said = [](const std::string& vocab) {
+    const Handover plan = of("megatron", scenario(k70b, {"model.vocab=" + vocab}));
+    return std::any_of(plan.unsaid.begin(), plan.unsaid.end(), [](const std::string& sentence) {
+      return sentence.starts_with("model.vocab = ");
+    });
+  };
+  CHECK(is_said("128257"));
+  CHECK(!is_said("128256"));
+}
+
 TEST_CASE("Megatron-LM has latent attention, and dense blocks before experts", "[core][handover]") {
   const std::string text =
       "[model]\npreset = \"deepseek-v3\"\n[training]\nseq_len = 4096\n"
