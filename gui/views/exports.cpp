@@ -64,8 +64,9 @@ Result<Job> png(const Session& session, TimelineView& timeline, const QString& p
     sheet.paint_with(painter);
   }
   return Job([image, path]() -> Result<void> {
-    if (image.save(path, "PNG")) return {};
-    return Error{ErrorKind::Device, path.toStdString() + " cannot be written", {}};
+    QBuffer buffer;
+    image.save(&buffer, "PNG");
+    return write_file(path.toStdString(), buffer.data().toStdString());
   });
 }
 

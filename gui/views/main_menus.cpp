@@ -48,7 +48,8 @@ void MainWindow::make_menus() {
 
   QMenu* edit = menuBar()->addMenu("&Edit");
   undo_ = add(edit, "&Undo", QKeySequence::Undo, [this] { session_.undo(); });
-  redo_ = add(edit, "&Redo", QKeySequence::Redo, [this] { session_.redo(); });
+  redo_ = add(edit, "&Redo", QKeySequence("Ctrl+Shift+Z"), [this] { session_.redo(); });
+  redo_->setShortcuts({QKeySequence("Ctrl+Shift+Z"), QKeySequence("Ctrl+Y")});  // both habits
   edit->addSeparator();
   add(edit, "Keep this run as &A", QKeySequence("Ctrl+Alt+A"),
       [this] { session_.store(Slot::A, session_.run()); });
@@ -120,7 +121,7 @@ void MainWindow::choose_and_save(bool other_name) {
     keep_recent(path);
     statusBar()->showMessage("Saved: " + path, kMessageMs);
   }
-  if (!error.isEmpty()) tell(error);
+  if (!error.isEmpty()) tell(error + ". Save scenario as… (Ctrl+Shift+S) takes another place.");
 }
 
 /// Reads again what another program has changed meanwhile, when the user comes back to the window.

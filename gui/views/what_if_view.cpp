@@ -168,7 +168,9 @@ QWidget* WhatIfView::make_form() {
 bool WhatIfView::eventFilter(QObject* watched, QEvent* event) {
   if (watched == editor_ && event->type() == QEvent::ShortcutOverride) {
     const auto* key = static_cast<QKeyEvent*>(event);
-    return key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo);
+    const QKeySequence pressed(key->keyCombination());
+    return key->matches(QKeySequence::Undo) || pressed == QKeySequence("Ctrl+Shift+Z") ||
+           pressed == QKeySequence("Ctrl+Y");
   }
   if (watched == editor_ || event->type() != QEvent::Wheel)
     return QWidget::eventFilter(watched, event);

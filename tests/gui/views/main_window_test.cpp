@@ -193,11 +193,11 @@ TEST_CASE("a scenario saved under a name without an ending can be opened again",
   QApplication::setAttribute(Qt::AA_DontUseNativeDialogs);
   const TemporaryFolder folder;
   Session session;
-  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  session.edit({read_bytes(scenario_path("schedules/1f1b-p4-m8.toml")), {}});  // it has no file
   test::wait_until_idle(session);
   QString error;
   choose_file(folder / "mine");
-  CHECK(save_document(nullptr, session, true, error));
+  CHECK(save_document(nullptr, session, false, error));
   CHECK(session.path() == folder / "mine.toml");
   CHECK(read_bytes(folder / "mine.toml") == session.document().text);
   test::wait_until_idle(session);

@@ -267,15 +267,13 @@ TEST_CASE("undo and redo work from the keyboard while the text has it, line by l
   QTest::keyClicks(&editor, "# one\r# two");
   CHECK(session.document().text == "# one\n# two" + before);
   QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier);
-  CHECK(session.document().text == "# one\n" + before);
+  CHECK(session.document().text == "# one" + before);  // the new line was of the second step
   CHECK(editor.toPlainText().toStdString() == session.document().text);
-  QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier);
   QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier);
   CHECK(session.document().text == before);
   CHECK_FALSE(session.is_modified());
-  for (int i = 0; i < 3; ++i) {
-    QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
-  }
+  QTest::keyClick(&editor, Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
+  QTest::keyClick(&editor, Qt::Key_Y, Qt::ControlModifier);
   CHECK(session.document().text == "# one\n# two" + before);
   wait_until_idle(session);
 }
