@@ -73,7 +73,7 @@ std::vector<RuleResult> rule_results(const Recommendation& asked, int threads) {
   return results;
 }
 
-/// The fastest of what was simulated. A search gives only its own best layout other settings, and
+/// The fastest of what was simulated. A search gives only its own best layouts other settings, and
 /// estimates decide what it simulates, so that the search for one rule's kind of layout can end
 /// with a faster one than the search among all kinds.
 Answer fastest(Answer best, const std::vector<RuleResult>& rules) {

@@ -76,7 +76,8 @@ std::string counts_text(const SpaceResult& result, double seconds) {
       "large){}\n",
       c.layouts, seconds, c.too_large, c.too_slow, c.refused, c.estimated, c.estimated_large,
       c.implied_large, c.probes, c.simulated, c.simulated_large,
-      c.settings == 0 ? "" : fmt::format(", and the best with {} other settings", c.settings));
+      c.settings == 0 ? ""
+                      : fmt::format(", and the best with other settings, {} in all", c.settings));
   if (result.undecided > 0) {
     text += fmt::format(
         "{} more are within {} of the best, as far as estimates are certain, and were not "

@@ -98,6 +98,8 @@ class MegatronReader : MegatronAccount {
     }
     // --ffn-hidden-size: 4 × hidden, or with SwiGLU 2/3 of it, down to a multiple of 64.
     take("model.ffn_hidden", swiglu ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden);
+    const bool learned = !rotary && (positions.empty() || positions == "learned_absolute");
+    if (learned && !given("max-position-embeddings")) return lacks("max-position-embeddings");
     take("model.max_seq_len", 0);
     read_vocabulary();
     take_real("model.norm_eps", 1e-5);

@@ -31,6 +31,8 @@ constexpr std::size_t kMostInstead = 4;
 
 /// By what part a layout must be better with another setting for the setting to be worth it.
 constexpr double kWorthSetting = 1e-3;
+/// And by how much a layout may be worse than the best for its settings to be chosen, too.
+constexpr double kNearBySettings = 1e-2;
 
 /// Whether lowering says that there is no such layout, of which validate() does not know, such as
 /// one whose schedule deadlocks where ranks wait for their messages.
@@ -83,14 +85,11 @@ class SpaceSearch {
     }
     result_.counts.probes = estimator_.probes();
     result_.capacity = Bytes{static_cast<std::int64_t>(capacity_)};
-    std::stable_sort(result_.found.begin(), result_.found.end(),
-                     [&](const FoundLayout& a, const FoundLayout& b) {
-                       return value(a.figures.step_time, a.figures.memory.needed) <
-                              value(b.figures.step_time, b.figures.memory.needed);
-                     });
+    sort_found();
     if (result_.found.empty()) return nothing_fits();
     if (options_.settings) {
       if (const auto done = choose_settings(); !done) return done.error();
+      sort_found();
     }
     return std::move(result_);
   }
@@ -153,6 +152,7 @@ class SpaceSearch {
     return options_.objective == Objective::Time ? time.v : static_cast<double>(needed.v);
   }
   double value(const LayoutBound& b) const { return value(b.time, b.needed); }
+  double value(const LayoutFigures& f) const { return value(f.step_time, f.memory.needed); }
   double value(const EstimatedLayout& e) const {
     return value(e.estimate.step_time, e.estimate.needed);
   }
@@ -454,10 +454,24 @@ class SpaceSearch {
     return next;
   }
 
-  /// Gives the best layout the settings that make it better by enough to be worth a change.
+  void sort_found() {
+    std::stable_sort(result_.found.begin(), result_.found.end(),
+                     [&](const FoundLayout& a, const FoundLayout& b) {
+                       return value(a.figures) < value(b.figures);
+                     });
+  }
+
+  /// Gives the best layout, and those so near to it that this may decide between them, the settings
+  /// that make it better by enough to be worth a change.
   Result<void> choose_settings() {
-    FoundLayout& best = result_.found.front();
-    const auto of = [&](const LayoutFigures& f) { return value(f.step_time, f.memory.needed); };
+    const double near = value(result_.found.front().figures) * (1 + kNearBySettings);
+    for (FoundLayout& found : result_.found) {
+      if (value(found.figures) > near) break;
+      if (auto done = choose_settings(found); !done) return done;
+    }
+    return {};
+  }
+  Result<void> choose_settings(FoundLayout& best) {
     for (const Alternatives& alternatives : settings(result_.capacity, prober_)) {
       if (stopped()) break;
       const std::vector<Scenario> others = alternatives(best.scenario);
@@ -469,7 +483,7 @@ class SpaceSearch {
         const bool none = !f && (refuses(f.error()) || f.error().kind == ErrorKind::OutOfMemory);
         if (!f && !none) return named(others[i], f.error());
         if (!f || (capacity_ > 0 && static_cast<double>(f->memory.needed.v) > capacity_)) continue;
-        if (of(*f) * (1 + kWorthSetting) < of(best.figures)) {
+        if (value(*f) * (1 + kWorthSetting) < value(best.figures)) {
           best = {best.point, others[i], *f};
         }
       }

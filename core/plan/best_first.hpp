@@ -24,7 +24,7 @@ struct SpaceCounts {
   std::size_t implied_large = 0;    // not estimated: they need more than one of these
   std::size_t simulated = 0;        // lowered, verified and simulated in full
   std::size_t simulated_large = 0;  // of these, that do not fit
-  std::size_t settings = 0;         // of the best layout, simulated in full beside these
+  std::size_t settings = 0;         // of the best layouts, simulated in full beside these
   int probes = 0;                   // small programs that the estimates are made of
 };
 

@@ -157,7 +157,8 @@ void SearchView::show_state() {
     text = qt(found.task) + ": " + counted(c.layouts) + " layouts, of which " +
            counted(c.too_large) + " cannot fit, " + counted(c.too_slow) + " cannot win, " +
            counted(c.estimated) + " estimated, " + counted(c.simulated) + " simulated";
-    if (c.settings > 0) text += ", and the best with " + counted(c.settings) + " other settings";
+    if (c.settings > 0)
+      text += ", and the best with other settings, " + counted(c.settings) + " in all";
     if (search_.active()) text = "Searching… " + text;
     if (found.stopped) text += "; stopped before the end";
   } else if (!search_.active()) {

@@ -166,7 +166,7 @@ TEST_CASE("zeros and numbers out of range are refused by name, not computed with
   }
   CHECK(mentions(imported(Trainer::Megatron,
                           "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
-                          "--make-vocab-size-divisible-by 0")
+                          "--max-position-embeddings 1024 --make-vocab-size-divisible-by 0")
                      .assumed,
                  "multiple of 1"));
 }
