@@ -108,7 +108,7 @@ Result<void> check_nodes(const Program& program, const ClusterSpec& cluster) {
 
 Result<void> check_capacity(const Program& program, const ClusterSpec& cluster,
                             MemoryFigures* most) {
-  if (const auto fits = check_nodes(program, cluster); !fits) return fits;
+  if (auto fits = check_nodes(program, cluster); !fits) return fits;
   const Bytes capacity = memory_per_rank(cluster, program.mesh.world_size());
   if (capacity.v <= 0) {
     if (most) *most = most_memory(program, cluster);

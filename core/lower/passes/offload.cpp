@@ -234,7 +234,7 @@ class HostRewriter {
 Result<void> offload(const Program& program, IndexVector<int, DraftRole>& roles, Offload what) {
   if (what == Offload::None) return {};
   for (DraftRole& out : roles) {
-    if (const Result<void> done = HostRewriter(program, out).run(what); !done) return done;
+    if (Result<void> done = HostRewriter(program, out).run(what); !done) return done;
   }
   return {};
 }
