@@ -25,12 +25,12 @@ class ByteTokenizer final : public Tokenizer {
     return ids;
   }
   std::string_view piece(std::int32_t id) const override {
-    static const std::string kBytes = [] {
+    static const std::string all_bytes = [] {
       std::string all;
       for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
       return all;
     }();
-    return id >= 0 && id < 256 ? std::string_view(kBytes).substr(to_size(id), 1)
+    return id >= 0 && id < 256 ? std::string_view(all_bytes).substr(to_size(id), 1)
                                : std::string_view();
   }
   std::string decode(const std::vector<std::int32_t>& ids) const override {
