@@ -1,5 +1,6 @@
 // The menus of the main window, and what they do with files. Every entry is a command, too.
 #include <QDockWidget>
+#include <QEvent>
 #include <QFileDialog>
 #include <QMenuBar>
 #include <QStatusBar>

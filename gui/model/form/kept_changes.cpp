@@ -30,7 +30,7 @@ std::optional<Unsaved> parse_unsaved(const QByteArray& json) {
   if (!object["text"].isString()) return std::nullopt;  // a disk that was full, or another's file
   const auto text = [&](const char* key) { return object[key].toString().toStdString(); };
   Unsaved unsaved{text("path"), text("saved"), {text("text"), {}}};
-  for (const QJsonValue& entry : object["overrides"].toArray()) {
+  for (const auto& entry : object["overrides"].toArray()) {
     unsaved.now.overrides.push_back(entry.toString().toStdString());
   }
   return unsaved;
