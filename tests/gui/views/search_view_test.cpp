@@ -79,7 +79,7 @@ TEST_CASE("a search lists the layouts, and the open scenario among them", "[gui]
   CHECK(panel.state().startsWith("gpt2-tiny on a100-80, 16 sequences of 128 tokens a step: "));
   CHECK(panel.state().contains(" cannot win, "));
   CHECK(panel.state().contains(" simulated, and the best with "));
-  CHECK(panel.state().endsWith(" other settings"));
+  CHECK(panel.state().endsWith(" in all"));
   const int open = panel.open_row();
   REQUIRE(open >= 0);
   CHECK(panel.cell(open, 1) == "dp 4 DDP · 4 × 1");
