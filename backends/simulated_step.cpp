@@ -84,18 +84,17 @@ Result<Probe> simulated_probe(const Scenario& scenario) {
   // Most steps of replicas that train apart do not bring them together.
   std::optional<Program> usual;
   if (program->sync_every > 1) usual = without_synchronization(*program);
+  const Program& simulated = usual ? *usual : *program;
   const Result<sim::Timeline> timeline =
-      sim::simulate_with_loader(usual ? *usual : *program, scenario.cluster, scenario.what_if);
+      sim::simulate_with_loader(simulated, scenario.cluster, scenario.what_if);
   if (!timeline) return timeline.error();
   Probe probe;
   probe.step = to_seconds(timeline->makespan);
   for (const Role& role : program->roles) {
-    const Rank rank = timeline->same_as[role.ranks.front()];
-    const auto at = std::lower_bound(timeline->ranks.begin(), timeline->ranks.end(), rank);
-    const auto& simulated = timeline->times[to_size(at - timeline->ranks.begin())];
+    const std::size_t place = timeline->place_of(role.ranks.front());
     IndexVector<OpId, OpInterval> times;
     times.reserve(role.ops.size());
-    for (const sim::OpTiming& t : simulated) {
+    for (const sim::OpTiming& t : timeline->by_op(place, simulated.role_of(role.ranks.front()))) {
       times.push_back({to_seconds(t.active), to_seconds(t.end)});
     }
     times.resize(role.ops.size(), {probe.step, probe.step});

@@ -205,9 +205,24 @@ class Engine {
     const std::int64_t before = id == 0 ? 0 : launched[id - 1];
     for (const OpId dependency : r.role->after_of(op)) {
       if (r.role->ops[dependency].kind != OpKind::Recv) continue;
-      r.host_late = std::max(r.host_late, r.times[dependency.v].end.count() - before);
+      r.host_late = std::max(r.host_late, end_of(r, dependency).count() - before);
     }
     return launched[id] + r.host_late - now_;
+  }
+
+  /// The times of op number i of a stream.
+  static OpTiming& timing(const SimRank& r, const Cell& cell, std::uint32_t i) {
+    return r.times[(cell.order - r.plan->order.ops.data()) + i];
+  }
+
+  /// When an op that has ended did.
+  SimTime end_of(const SimRank& r, OpId op) const {
+    const auto stream = static_cast<std::uint32_t>(r.role->op(op).stream);
+    const auto first = static_cast<std::uint32_t>(&r - ranks_.data()) * kNumStreams;
+    const Cell& cell = cells_[first + stream];
+    const auto* const place =
+        std::lower_bound(cell.order, cell.order + cell.ended, static_cast<std::uint32_t>(op.v));
+    return timing(r, cell, static_cast<std::uint32_t>(place - cell.order)).end;
   }
 
   void reach_group(std::uint32_t c, const Op& op) {
@@ -330,7 +345,8 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const std::uint32_t op = cell.order[cell.front];
-    state_.notes.note(cell.rank, &r.times[op], {SimTime{cell.active}, SimTime{now_}});
+    state_.notes.note(cell.rank, &timing(r, cell, cell.front),
+                      {SimTime{cell.active}, SimTime{now_}});
     end_op(cell, r, op);
     if (++cell.front < cell.count) ready_.push_back(c);
   }
@@ -341,7 +357,7 @@ class Engine {
     Cell& cell = cells_[c];
     cell.last_arrival = std::max(cell.last_arrival, now_ + latency);
     const bool first = cell.ended == cell.front;
-    ranks_[cell.rank].times[cell.order[cell.front]].active = SimTime{cell.active};
+    timing(ranks_[cell.rank], cell, cell.front).active = SimTime{cell.active};
     if (++cell.front < cell.count) ready_.push_back(c);
     if (first && cell.last_arrival == now_) {
       arrive(c);
@@ -354,8 +370,8 @@ class Engine {
     Cell& cell = cells_[c];
     SimRank& r = ranks_[cell.rank];
     const std::uint32_t op = cell.order[cell.ended];
-    r.times[op].active = std::max(r.times[op].active, SimTime{cell.last_end});
-    r.times[op].end = SimTime{now_};
+    OpTiming& times = timing(r, cell, cell.ended);
+    times = {std::max(times.active, SimTime{cell.last_end}), SimTime{now_}};
     end_op(cell, r, op);
   }
 
@@ -455,6 +471,19 @@ class Simulation {
 };
 
 }  // namespace
+
+std::size_t Timeline::place_of(Rank rank) const {
+  const auto at = std::lower_bound(ranks.begin(), ranks.end(), same_as[rank]);
+  return static_cast<std::size_t>(at - ranks.begin());
+}
+
+IndexVector<OpId, OpTiming> Timeline::by_op(std::size_t i, const Role& role) const {
+  const StreamOrder order = stream_order(role);
+  IndexVector<OpId, OpTiming> result(order.ops.size());
+  const std::span<const OpTiming> own = of_place(i);
+  for (std::size_t k = 0; k < order.ops.size(); ++k) result[std::size_t{order.ops[k]}] = own[k];
+  return result;
+}
 
 Result<Timeline> simulate(const Program& program, const ClusterSpec& cluster,
                           const WhatIfSpec& what_if, const EngineOptions& options) {

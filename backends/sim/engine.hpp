@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "core/base/column.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/cluster/what_if.hpp"
 #include "core/ir/program.hpp"
+#include "core/trace/spans.hpp"
 
 namespace lockstep::sim {
 
@@ -17,18 +20,24 @@ namespace lockstep::sim {
 /// peers have arrived. The intervals [active, end) of the ops of one stream are disjoint: the
 /// `active` of a message that travels while its predecessor is still under way is the predecessor's
 /// end.
-struct OpTiming {
-  SimTime active{}, end{};
-};
+using OpTiming = ActiveTime;
 
 struct Timeline {
-  std::vector<Rank> ranks;                         // the simulated ranks, ascending
-  IndexVector<Rank, Rank> same_as;                 // by rank: the simulated rank that stands for it
-  std::vector<IndexVector<OpId, OpTiming>> times;  // by position in `ranks`, then by op
-  std::vector<SimTime> slowed;  // by position in `ranks`: how much longer its calls
-                                // took because of transfers beside them
-  SimTime makespan{};           // the end of the op that ends last
-  std::int64_t num_ops = 0;     // of all simulated ranks together
+  std::vector<Rank> ranks;          // the simulated ranks, ascending
+  IndexVector<Rank, Rank> same_as;  // by rank: the simulated rank that stands for it
+  Column<OpTiming> times;           // by position in `ranks`, then in stream_order()
+  std::vector<std::size_t> first;   // by position in `ranks`: into `times`; one more at the end
+  std::vector<SimTime> slowed;      // by position in `ranks`: how much longer its calls took
+                                    // because of transfers beside them
+  SimTime makespan{};               // the end of the op that ends last
+  std::int64_t num_ops = 0;         // of all simulated ranks together
+  /// The place among `ranks` of the one that stands for `rank`.
+  std::size_t place_of(Rank rank) const;
+  std::span<const OpTiming> of_place(std::size_t i) const {
+    return {times.data() + first[i], first[i + 1] - first[i]};
+  }
+  /// The times of the rank at place i, by op. `role` is that of the rank.
+  IndexVector<OpId, OpTiming> by_op(std::size_t i, const Role& role) const;
 };
 
 /// When a rank's data loader has the samples of microbatch i: at first + i each, or before the step
@@ -43,11 +52,6 @@ struct EngineOptions {
   SampleTimes samples =
       {};  // all zero: nobody waits for a data loader (loading.hpp has those who do)
 };
-
-/// When each op of a simulated rank was at the front of its stream with its dependencies ended,
-/// which is not later than `active`. It is not stored, because it follows from the ends of other
-/// ops: it is the latest of those of the op before on the stream and of the ops in `after`.
-IndexVector<OpId, SimTime> begin_times(const Role& role, const IndexVector<OpId, OpTiming>& times);
 
 /// Runs the ops of every stream in the order of their ids, from time 0. What an op takes:
 /// - A call takes function_time × the straggler's factor. If more than concurrent_ranks calls run

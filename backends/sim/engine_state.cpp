@@ -15,7 +15,12 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
       at_drives(plan.drives.ranks.size(), 0),
       shares(plan.shared_ports ? ranks.size() * kPortsOfRank : 0,
              plan.shared_ports ? cells.size() : 0) {
-  timeline.times.resize(ranks.size());
+  for (const Rank rank : plan.folding.representatives) {
+    timeline.first.push_back(to_size(num_ops));
+    num_ops += static_cast<std::int64_t>(program.role_of(rank).ops.size());
+  }
+  timeline.first.push_back(to_size(num_ops));
+  timeline.times.resize(to_size(num_ops));
   for (std::uint32_t i = 0; i < ranks.size(); ++i) {
     SimRank& r = ranks[i];
     r.rank = plan.folding.representatives[i];
@@ -26,13 +31,12 @@ EngineState::EngineState(const Program& program, const ClusterSpec& cluster, con
     const std::uint32_t device = device_of[i] =
         static_cast<std::uint32_t>(r.rank / std::max(1, cluster.ranks_per_device));
     std::fill(std::begin(r.waits_for), std::end(r.waits_for), -1);
-    timeline.times[i].resize(r.role->ops.size());
-    r.times = timeline.times[i].data();
-    num_ops += static_cast<std::int64_t>(r.role->ops.size());
+    r.times = timeline.times.data() + timeline.first[i];
     for (std::uint32_t s = 0; s < kNumStreams; ++s) {
       Cell& cell = cells[i * kNumStreams + s];
-      cell.order = r.plan->order.data() + r.plan->begin[s];
-      cell.count = r.plan->begin[s + 1] - r.plan->begin[s];
+      const StreamOrder& order = r.plan->order;
+      cell.order = order.ops.data() + order.begin[s];
+      cell.count = order.begin[s + 1] - order.begin[s];
       cell.rank = i;
       cell.reached = cell.count > 0 ? *cell.order : kNone;
     }

@@ -62,7 +62,7 @@ struct alignas(2 * kCacheLine) SimRank {
   const Role* role = nullptr;
   const RolePlan* plan = nullptr;
   const std::int64_t* duration = nullptr;  // by function
-  OpTiming* times = nullptr;               // by op
+  OpTiming* times = nullptr;               // in stream order
   // Sets of streams, as bits:
   std::uint32_t waiting = 0;       // whose waits_for is an op
   std::uint32_t calling = 0;       // that have an active call

@@ -31,7 +31,6 @@ bool on_its_stream(const Op& op) {
 
 Result<RolePlan> plan_role(const Program& program, const Role& role) {
   RolePlan plan;
-  std::uint32_t count[kNumStreams] = {};
   bool collectives = false;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
@@ -43,22 +42,17 @@ Result<RolePlan> plan_role(const Program& program, const Role& role) {
                        ", which carries no messages",
                    {}};
     }
-    ++count[static_cast<int>(op.stream)];
     collectives |= is_collective(op.kind);
   }
-  std::partial_sum(count, count + kNumStreams, plan.begin + 1);
-  plan.order.resize(role.ops.size());
+  plan.order = stream_order(role);
   if (collectives) {
     plan.seq.resize(role.ops.size());
     plan.payload.resize(role.ops.size());
   }
-  std::uint32_t next[kNumStreams];
-  std::copy(plan.begin, plan.begin + kNumStreams, next);
   IndexVector<GroupId, std::int32_t> next_seq(program.groups.size(), 0);
   IndexVector<int, char> has_peer(program.mesh.size_of("pp"), 0);
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
-    plan.order[next[static_cast<int>(op.stream)]++] = static_cast<std::uint32_t>(i);
     if (is_collective(op.kind)) {
       plan.seq[i] = next_seq[op.group()]++;
       plan.payload[i] = payload_bytes(program, role, op);

@@ -7,6 +7,7 @@
 #include "backends/sim/drive_groups.hpp"
 #include "backends/sim/engine.hpp"
 #include "backends/sim/port_shares.hpp"
+#include "backends/sim/stream_order.hpp"
 #include "backends/sim/ways_of_framework.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
@@ -17,10 +18,8 @@
 
 namespace lockstep::sim {
 
-/// The ops of one role, by stream.
 struct RolePlan {
-  std::vector<std::uint32_t> order;           // op ids, grouped by stream
-  std::uint32_t begin[kNumStreams + 1] = {};  // where each stream begins in `order`
+  StreamOrder order;
   std::vector<std::int32_t> seq;  // by op: its number among its group's collectives; may be empty
   std::vector<Bytes> payload;     // by op: payload_bytes(); may be empty as `seq` may
   std::vector<GroupId> groups;    // those that collectives use, ascending

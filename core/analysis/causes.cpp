@@ -131,7 +131,7 @@ AnalyzedSteps analyze_steps(const Trace& trace, const Program* program, const St
   for (const std::int32_t step : traced_steps(trace)) {
     StepGraph graph =
         intervals ? StepGraph(trace, step, nullptr, *intervals) : StepGraph(trace, step, program);
-    const auto first = static_cast<StepAnalysis::SpanId>(graph.spans().data() - trace.spans.data());
+    const StepAnalysis::SpanId first = graph.spans().first();
     StepAnalysis found{first, std::move(graph), {}, {}};
     adder.add(found, step, kept != nullptr, shares.of(step));
     if (kept != nullptr) kept->push_back(std::move(found));

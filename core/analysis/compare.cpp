@@ -14,22 +14,6 @@
 namespace lockstep {
 namespace {
 
-using SpanRange = std::pair<std::vector<Span>::const_iterator, std::vector<Span>::const_iterator>;
-
-/// Spans of the first traced step, by rank.
-std::map<Rank, SpanRange> first_step(const Trace& trace) {
-  std::map<Rank, SpanRange> result;
-  for (auto s = trace.spans.begin();
-       s != trace.spans.end() && s->step == trace.spans.front().step;) {
-    const auto end = std::find_if(s, trace.spans.end(), [&](const Span& other) {
-      return other.rank != s->rank || other.step != s->step;
-    });
-    result[s->rank] = {s, end};
-    s = end;
-  }
-  return result;
-}
-
 /// Times by name, as means over the traced steps. `label` gives an op's index into `names`.
 template <class Label>
 std::map<std::string, KindTime> times_by(const Trace& trace, const std::vector<std::string>& names,
@@ -84,11 +68,12 @@ std::vector<Difference> differences(const std::map<std::string, KindTime>& a,
   return result;
 }
 
-/// (stream, op) of every span of one rank in the order in which the stream ran them.
-std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace, Rank rank,
-                                                             const SpanRange& range) {
+/// (stream, op) of every span of one rank in the first traced step, in the order in which the
+/// stream ran them.
+std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace, Rank rank) {
   const TraceRole& role = trace.roles[trace.role_of_rank[rank]];
-  std::vector<Span> spans(range.first, range.second);
+  const SpanRange range = trace.spans.range(trace.spans.front().step, rank);
+  std::vector<Span> spans(range.begin(), range.end());
   const auto key = [&](const Span& s) {  // ops of zero length may share a begin
     return std::tuple(role.ops[s.op].stream, s.begin, s.end, s.op.v);
   };
@@ -101,17 +86,15 @@ std::vector<std::pair<std::uint16_t, std::int32_t>> order_of(const Trace& trace,
 
 bool same_order(const Trace& a, const Trace& b) {
   if (a.same_as.size() != b.same_as.size()) return false;
-  const auto spans_a = first_step(a), spans_b = first_step(b);
+  if (a.same_as.empty()) return true;
+  if (a.spans.empty() || b.spans.empty()) return false;
   std::map<std::pair<Rank, Rank>, bool> known;  // ranks that others stand for repeat the same pair
   for (std::size_t rank = 0; rank < a.same_as.size(); ++rank) {
     const std::pair<Rank, Rank> pair{a.same_as[rank], b.same_as[rank]};
     const auto [it, fresh] = known.try_emplace(pair, true);
     if (!fresh) continue;
-    const auto range_a = spans_a.find(pair.first), range_b = spans_b.find(pair.second);
-    if (range_a == spans_a.end() || range_b == spans_b.end()) return false;
-    if (order_of(a, pair.first, range_a->second) != order_of(b, pair.second, range_b->second)) {
-      return false;
-    }
+    const auto order_a = order_of(a, pair.first), order_b = order_of(b, pair.second);
+    if (order_a.empty() || order_a != order_b) return false;
   }
   return true;
 }

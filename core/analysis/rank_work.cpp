@@ -25,7 +25,7 @@ RankWork work_of(const StepGraph& step, Rank rank) {
   result.rank = rank;
   std::vector<Interval> waits;
   const StepGraph::Range range = step.of_rank(rank);
-  const std::span<const Span* const> beside = step.of_other_steps(rank);
+  const std::span<const std::size_t> beside = step.of_other_steps(rank);
   const std::size_t most = to_size(range.last - range.first) + beside.size();
   result.compute.reserve(most);
   result.transfers.reserve(most);
@@ -46,7 +46,7 @@ RankWork work_of(const StepGraph& step, Rank rank) {
     }
     result.stage_span = stage.end - stage.begin;
   }
-  for (const Span* s : beside) add(*s, -1);
+  for (const std::size_t other : beside) add(step.trace().spans[other], -1);
   const auto by_begin = [](const Busy& a, const Busy& b) { return a.begin < b.begin; };
   merge_stretches(result.compute, by_begin);
   merge_stretches(result.transfers, by_begin);

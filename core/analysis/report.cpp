@@ -279,7 +279,7 @@ Report analyze(const Trace& trace, Program&& program, const ClusterSpec& cluster
   Analyzer analyzer(trace, program, cluster);
   for (Role& role : program.roles) {
     role.buffers = {};
-    role.args = {};
+    role.args = std::vector<BufferId>();  // {} would keep the memory
   }
   return analyzer.analyze();
 }

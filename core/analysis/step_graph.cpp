@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// The channels of a role, and which of them each op uses.
+/// The channels of a role, and which of them its ops use.
 struct RoleChannels {
   struct Channel {
     std::int32_t id = -1;
@@ -18,29 +18,26 @@ struct RoleChannels {
     std::int32_t count = 0;  // one more than the largest sequence number
   };
   IndexVector<int, Channel> channels;
-  struct Use {
-    std::int32_t channel = -1;  // into `channels`; -1: none
-    std::int32_t seq = 0;
-  };
-  IndexVector<OpId, Use> of_op;
+  std::vector<std::int32_t> of_form;  // by form of an op: into `channels`; -1: none
 };
 
 RoleChannels channels_of(const TraceRole& role,
                          const IndexVector<std::int32_t, OpClass>& kind_class) {
   RoleChannels result;
   std::map<std::int32_t, std::int32_t> known;
-  result.of_op.reserve(role.ops.size());
-  for (const TraceOp& op : role.ops) {
-    if (op.channel < 0 || op.seq < 0) {
-      result.of_op.emplace_back();
-      continue;
-    }
+  for (const TraceOp& form : role.ops.forms()) {
+    result.of_form.push_back(-1);
+    if (form.channel < 0) continue;
     const auto [it, fresh] =
-        known.try_emplace(op.channel, static_cast<std::int32_t>(result.channels.size()));
-    if (fresh) result.channels.push_back({op.channel, kind_class[op.kind], 0});
-    RoleChannels::Channel& channel = result.channels[it->second];
-    channel.count = std::max(channel.count, op.seq + 1);
-    result.of_op.push_back({it->second, op.seq});
+        known.try_emplace(form.channel, static_cast<std::int32_t>(result.channels.size()));
+    if (fresh) result.channels.push_back({form.channel, kind_class[form.kind], 0});
+    result.of_form.back() = it->second;
+  }
+  for (std::size_t i = 0; i < role.ops.size(); ++i) {
+    const std::int32_t used = result.of_form[role.ops.form(from_index<OpId>(i))];
+    if (used < 0) continue;
+    RoleChannels::Channel& channel = result.channels[used];
+    channel.count = std::max(channel.count, role.ops[i].seq + 1);
   }
   return result;
 }
@@ -58,7 +55,9 @@ class MeetingPlaces {
     std::vector<std::int32_t> places;
     for (const RoleChannels::Channel& channel : role.channels) {
       std::int32_t instance = -1;
-      if (to_size(channel.id) < trace_.instances.size()) {
+      if (channel.count == 0) {
+        // Its ops have no numbers.
+      } else if (to_size(channel.id) < trace_.instances.size()) {
         instance = trace_.instances[channel.id][rank];
       } else if (channel.side == OpClass::SendRecv) {
         instance = 0;  // a pair has a channel of its own, and both ends have this class
@@ -96,10 +95,8 @@ class MeetingPlaces {
 
 std::vector<std::int32_t> traced_steps(const Trace& trace) {
   std::vector<std::int32_t> steps;
-  for (auto s = trace.spans.begin(); s != trace.spans.end();) {
-    steps.push_back(s->step);
-    s = std::upper_bound(s, trace.spans.end(), s->step,
-                         [](std::int32_t step, const Span& other) { return step < other.step; });
+  for (const Spans::Run& run : trace.spans.runs()) {
+    if (steps.empty() || steps.back() != run.step) steps.push_back(run.step);
   }
   return steps;
 }
@@ -119,20 +116,20 @@ StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* progr
 
 StepGraph::StepGraph(const Trace& trace, std::int32_t step, const Program* program,
                      const StepIntervals* intervals)
-    : trace_(&trace), program_(program), devices_work_(program != nullptr) {
+    : trace_(&trace),
+      program_(program),
+      runs_(trace.spans.of_step(step)),
+      spans_(trace.spans.range(runs_)),
+      devices_work_(program != nullptr) {
   for (const std::string& name : trace.names) kind_class_.push_back(op_class(name));
-  const auto less = [](const Span& s, std::int32_t value) { return s.step < value; };
-  const auto first = std::lower_bound(trace.spans.begin(), trace.spans.end(), step, less);
-  const auto last = std::lower_bound(first, trace.spans.end(), step + 1, less);
-  spans_ = {first, last};
   const auto compute = std::find(trace.streams.begin(), trace.streams.end(), "compute");
   if (compute != trace.streams.end()) {
     compute_stream_ = static_cast<int>(compute - trace.streams.begin());
   }
   for (const TraceRole& role : trace.roles) {
     auto& facts = facts_.emplace_back();
-    facts.reserve(role.ops.size());
-    for (const TraceOp& op : role.ops) {
+    facts.reserve(role.ops.forms().size());
+    for (const TraceOp& op : role.ops.forms()) {
       facts.push_back(
           {op.stream, kind_class_[op.kind], class_of(op), static_cast<Phase>(op.phase), op.kind});
     }
@@ -163,8 +160,8 @@ const std::string& StepGraph::name(SpanIndex i) const { return trace_->names[op(
 const std::string& StepGraph::kind(SpanIndex i) const { return kind((*this)[i]); }
 const std::string& StepGraph::kind(const Span& s) const { return trace_->names[op(s).kind]; }
 
-std::span<const Span* const> StepGraph::of_other_steps(Rank rank) const {
-  return others_.empty() ? std::span<const Span* const>() : others_[rank];
+std::span<const std::size_t> StepGraph::of_other_steps(Rank rank) const {
+  return others_.empty() ? std::span<const std::size_t>() : others_[rank];
 }
 
 std::vector<Rank> StepGraph::own_ranks() const {
@@ -177,40 +174,24 @@ std::vector<Rank> StepGraph::own_ranks() const {
 
 void StepGraph::find_ranks() {
   range_of_.resize(trace_->role_of_rank.size());
-  for (SpanIndex i = 0; i < size();) {
-    const Rank rank = (*this)[i].rank;
-    range_of_[rank].first = i;
-    // If each of its ops has a span, the rank ends there, and its spans need not be looked at.
-    const std::size_t ops = trace_->roles[trace_->role_of_rank[rank]].ops.size();
-    const std::size_t end = to_size(i) + ops;
-    const bool whole = ops > 0 && end <= spans_.size() && spans_[end - 1].rank == rank &&
-                       (end == spans_.size() || spans_[end].rank != rank);
-    if (whole) i = static_cast<SpanIndex>(end);
-    while (i < size() && (*this)[i].rank == rank) ++i;
-    range_of_[rank].last = i;
-    ranks_.push_back(rank);
+  for (const Spans::Run& run : runs_) {
+    range_of_[run.rank] = {static_cast<SpanIndex>(run.first - spans_.first()),
+                           static_cast<SpanIndex>(run.last - spans_.first())};
+    ranks_.push_back(run.rank);
   }
 }
 
-void StepGraph::index_ops(Rank rank, Rank& first_of_role) {
-  const Range range = of_rank(rank);
-  if (first_of_role >= 0 && same_ops(range, range_of_[first_of_role])) {
-    op_offset_[rank] = op_offset_[first_of_role];
+void StepGraph::index_ops(const Spans::Run& run, const Spans::Run*& first_of_role) {
+  const std::span<const OpId> ops = trace_->spans.ops(run);
+  if (first_of_role != nullptr && std::ranges::equal(ops, trace_->spans.ops(*first_of_role))) {
+    list_of_[run.rank] = list_of_[first_of_role->rank];
     return;
   }
-  if (first_of_role < 0) first_of_role = rank;
-  op_offset_[rank] = by_op_.size();
-  const std::size_t ops = trace_->roles[trace_->role_of_rank[rank]].ops.size();
-  by_op_.resize(by_op_.size() + ops, -1);
-  for (SpanIndex i = range.first; i < range.last; ++i) {
-    by_op_[op_offset_[rank] + to_size((*this)[i].op)] = i - range.first;
-  }
-}
-
-bool StepGraph::same_ops(Range a, Range b) const {
-  const auto begin = spans_.begin();
-  return std::equal(begin + a.first, begin + a.last, begin + b.first, begin + b.last,
-                    [](const Span& x, const Span& y) { return x.op == y.op; });
+  if (first_of_role == nullptr) first_of_role = &run;
+  list_of_[run.rank] = static_cast<std::uint32_t>(by_op_.size());
+  auto& places = by_op_.emplace_back();
+  places.resize(trace_->roles[trace_->role_of_rank[run.rank]].ops.size(), -1);
+  for (std::size_t i = 0; i < ops.size(); ++i) places[ops[i]] = static_cast<SpanIndex>(i);
 }
 
 void StepGraph::measure(Range range, Interval& window) {
@@ -237,7 +218,7 @@ void StepGraph::take_interval(std::int32_t step, const StepIntervals& intervals)
     for (std::size_t i = other.first; i < other.last; ++i) {
       const Span& s = trace_->spans[i];
       if (meets(s.begin, s.end) && span_class(s) != SpanClass::Other) {
-        others_[s.rank].push_back(&s);
+        others_[s.rank].push_back(i);
       }
     }
   }
@@ -248,7 +229,7 @@ void StepGraph::index_spans() {
   IndexVector<std::int32_t, RoleChannels> roles(trace_->roles.size());
   for (const Rank rank : ranks_) {
     const std::int32_t role = trace_->role_of_rank[rank];
-    if (roles[role].of_op.empty()) roles[role] = channels_of(trace_->roles[role], kind_class_);
+    if (roles[role].of_form.empty()) roles[role] = channels_of(trace_->roles[role], kind_class_);
   }
   MeetingPlaces places(*trace_);
   std::vector<IndexVector<std::int32_t, std::int32_t>> of_channel;  // by position in ranks_
@@ -260,24 +241,29 @@ void StepGraph::index_spans() {
   meetings_.assign(to_size(first.back()) + 1, 0);
   last_of_meeting_.assign(to_size(first.back()), -1);
   latest_begin_.assign(last_of_meeting_.size(), SimTime::min());
-  op_offset_.resize(range_of_.size(), 0);
-  IndexVector<std::int32_t, Rank> first_of_role(trace_->roles.size(), -1);
+  list_of_.resize(range_of_.size(), 0);
+  IndexVector<std::int32_t, const Spans::Run*> first_of_role(trace_->roles.size(), nullptr);
   Interval window{SimTime::max(), SimTime::min()};
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const std::int32_t number = trace_->role_of_rank[ranks_[r]];
     const RoleChannels& role = roles[number];
+    const TraceOps& ops = trace_->roles[number].ops;
     const Range range = of_rank(ranks_[r]);
-    index_ops(ranks_[r], first_of_role[number]);
+    index_ops(runs_[r], first_of_role[number]);
     measure(range, window);
-    for (SpanIndex i = range.first; i < range.last; ++i) {
-      const auto [channel, seq] = role.of_op[(*this)[i].op];
+    SpanIndex i = range.first - 1;
+    for (const Span& s : trace_->spans.range(runs_[r])) {
+      ++i;
+      const std::int32_t channel = role.of_form[ops.form(s.op)];
       if (channel < 0 || of_channel[r][channel] < 0) continue;
+      const std::int32_t seq = ops[s.op].seq;
+      if (seq < 0) continue;
       const std::int32_t meeting = first[of_channel[r][channel]] + seq;
       meeting_of_[i] = meeting;
       ++meetings_[to_size(meeting) + 1];
-      if (last_of_meeting_[meeting] >= 0 && (*this)[i].begin <= latest_begin_[meeting]) continue;
+      if (last_of_meeting_[meeting] >= 0 && s.begin <= latest_begin_[meeting]) continue;
       last_of_meeting_[meeting] = i;
-      latest_begin_[meeting] = (*this)[i].begin;
+      latest_begin_[meeting] = s.begin;
     }
   }
   if (program_ != nullptr && last_to_end_ >= 0) {
@@ -311,13 +297,13 @@ void StepGraph::index_ends() {
 StepGraph::Range StepGraph::of_rank(Rank rank) const { return range_of_[rank]; }
 
 SpanIndex StepGraph::find(Rank rank, OpId op) const {
-  const SpanIndex place = by_op_[op_offset_[rank] + to_size(op)];
+  const SpanIndex place = by_op_[list_of_[rank]][op];
   return place < 0 ? -1 : range_of_[rank].first + place;
 }
 
 SpanIndex StepGraph::on_stream_before(SpanIndex i) const {
   if (i == 0) return -1;
-  const Span &before = (*this)[i - 1], &s = (*this)[i];
+  const Span before = (*this)[i - 1], s = (*this)[i];
   return before.rank == s.rank && facts(before).stream == facts(s).stream ? i - 1 : -1;
 }
 

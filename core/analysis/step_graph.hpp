@@ -41,7 +41,7 @@ class StepGraph {
 
   const Trace& trace() const { return *trace_; }
   const Program* program() const { return program_; }
-  std::span<const Span> spans() const { return spans_; }
+  SpanRange spans() const { return spans_; }
   SpanIndex size() const { return static_cast<SpanIndex>(spans_.size()); }
   /// The time that belongs to the step, over all ranks. With a program it is from the first begin
   /// to the last end. Without one, it is the step's interval (StepIntervals), because steps of
@@ -53,17 +53,17 @@ class StepGraph {
   /// Of the spans that count, the first of those that end last. -1: none counts.
   SpanIndex last_to_end() const { return last_to_end_; }
 
-  const Span& operator[](SpanIndex i) const { return spans_[to_size(i)]; }
-  TraceOp op(SpanIndex i) const { return op(spans_[to_size(i)]); }
+  Span operator[](SpanIndex i) const { return spans_[to_size(i)]; }
+  TraceOp op(SpanIndex i) const { return op((*this)[i]); }
   SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
   bool counts(SpanIndex i) const;  // false: a host's span, where devices work
   bool is_receive(SpanIndex i) const;
   const std::string& name(SpanIndex i) const;  // "block.F"
   const std::string& kind(SpanIndex i) const;  // "forward"
 
-  /// What other steps compute and transfer on `rank` in this step's time; the rank is not idle
-  /// then.
-  std::span<const Span* const> of_other_steps(Rank rank) const;
+  /// What other steps compute and transfer on `rank` in this step's time, by the numbers of the
+  /// spans in the trace; the rank is not idle then.
+  std::span<const std::size_t> of_other_steps(Rank rank) const;
   SpanClass span_class(const Span& s) const { return facts(s).span_class; }
   Phase phase(SpanIndex i) const { return facts((*this)[i]).phase; }
   const std::string& kind(const Span& s) const;
@@ -112,7 +112,7 @@ class StepGraph {
     const auto role = trace_->role_of_rank[s.rank];
     return trace_->roles[role].ops[s.op];
   }
-  /// What analyses ask of every span. It is small, so that a cache holds that of a role's ops.
+  /// What analyses ask of every span. Ops of one form share it, so that a cache holds a role's.
   struct OpFacts {
     std::uint16_t stream = 0;
     OpClass op_class = OpClass::Compute;
@@ -120,7 +120,10 @@ class StepGraph {
     Phase phase = Phase::None;
     std::int32_t kind = 0;  // into Trace::names
   };
-  const OpFacts& facts(const Span& s) const { return facts_[trace_->role_of_rank[s.rank]][s.op]; }
+  const OpFacts& facts(const Span& s) const {
+    const std::int32_t role = trace_->role_of_rank[s.rank];
+    return facts_[role][trace_->roles[role].ops.form(s.op)];
+  }
   SpanClass class_of(const TraceOp& op) const;
   OpClass kind_class(SpanIndex i) const { return facts((*this)[i]).op_class; }
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
@@ -128,25 +131,25 @@ class StepGraph {
   void find_ranks();
   void take_interval(std::int32_t step, const StepIntervals& intervals);
   void index_spans();
-  void index_ops(Rank rank, Rank& first_of_role);
-  bool same_ops(Range a, Range b) const;  // in the same order
+  void index_ops(const Spans::Run& run, const Spans::Run*& first_of_role);
   void measure(Range range, Interval& window);
   void index_ends();
 
   const Trace* trace_;
   const Program* program_;
-  std::span<const Span> spans_;
+  std::span<const Spans::Run> runs_;  // by position in ranks_
+  SpanRange spans_;
   SimTime begin_{}, end_{};
   SpanIndex last_to_end_ = -1;
   std::vector<Rank> ranks_;
   IndexVector<Rank, Range> range_of_;  // by rank
-  /// [op_offset_[rank] + op]: the place of the op's span among those of the rank; -1: it has none.
-  /// Ranks of one role whose spans are of the same ops in one order share it.
-  std::vector<SpanIndex> by_op_;
-  IndexVector<Rank, std::size_t> op_offset_;                     // by rank
-  IndexVector<std::int32_t, OpClass> kind_class_;                // by index into Trace::names
-  int compute_stream_ = -1;                                      // -1: no stream of that name
-  IndexVector<std::int32_t, IndexVector<OpId, OpFacts>> facts_;  // by role
+  /// By op: the place of its span among those of a rank; -1: it has none. Ranks of one role whose
+  /// spans are of the same ops in one order share a list.
+  std::vector<IndexVector<OpId, SpanIndex>> by_op_;
+  IndexVector<Rank, std::uint32_t> list_of_;               // by rank: into by_op_
+  IndexVector<std::int32_t, OpClass> kind_class_;          // by index into Trace::names
+  int compute_stream_ = -1;                                // -1: no stream of that name
+  IndexVector<std::int32_t, std::vector<OpFacts>> facts_;  // by role and form of its ops
   bool devices_work_ = false;
   IndexVector<SpanIndex, std::int32_t> meeting_of_;  // by span; -1: none
   IndexVector<std::int32_t, SpanIndex>
@@ -157,7 +160,7 @@ class StepGraph {
   std::vector<SpanIndex>
       by_end_;  // without a program: each rank's spans that count, sorted by (end, index)
   std::vector<std::size_t> end_offset_;  // by position in ranks_: into by_end_; one more at the end
-  IndexVector<Rank, std::vector<const Span*>> others_;  // by rank; empty with a program
+  IndexVector<Rank, std::vector<std::size_t>> others_;  // by rank; empty with a program
 };
 
 }  // namespace lockstep

@@ -16,17 +16,19 @@ StepIntervals::StepIntervals(const Trace& trace) {
   const bool hosts = std::find(is_host.begin(), is_host.end(), true) != is_host.end();
   devices_work_ =
       hosts ? !std::all_of(trace.spans.begin(), trace.spans.end(), of_host) : !trace.spans.empty();
-  for (std::size_t i = 0; i < trace.spans.size(); ++i) {
-    const Span& s = trace.spans[i];
-    if (steps_.empty() || steps_.back().number != s.step)
-      steps_.push_back({s.step, i, i, false, {}, {}});
+  for (const Spans::Run& run : trace.spans.runs()) {
+    if (steps_.empty() || steps_.back().number != run.step) {
+      steps_.push_back({run.step, run.first, run.first, false, {}, {}});
+    }
     Step& step = steps_.back();
-    step.last = i + 1;
-    if (hosts && devices_work_ && of_host(s)) continue;
-    step.window = step.counts ? Interval{std::min(step.window.begin, s.begin),
-                                         std::max(step.window.end, s.end)}
-                              : Interval{s.begin, s.end};
-    step.counts = true;
+    step.last = run.last;
+    for (const Span& s : trace.spans.range(run)) {
+      if (hosts && devices_work_ && of_host(s)) continue;
+      step.window = step.counts ? Interval{std::min(step.window.begin, s.begin),
+                                           std::max(step.window.end, s.end)}
+                                : Interval{s.begin, s.end};
+      step.counts = true;
+    }
   }
   std::vector<Step*> by_begin;
   for (Step& step : steps_) {

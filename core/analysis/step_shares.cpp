@@ -1,14 +1,18 @@
 #include "core/analysis/step_shares.hpp"
 
+#include <algorithm>
+
 namespace lockstep {
 
 StepShares::StepShares(const Trace& trace, const Program* program) {
   if (program == nullptr || program->sync_every == 0) return;
-  for (const Span& span : trace.spans) {
-    bool& synchronizes = synchronizes_[span.step];
+  for (const Spans::Run& run : trace.spans.runs()) {
+    const TraceOps& ops = trace.roles[trace.role_of_rank[run.rank]].ops;
+    bool& synchronizes = synchronizes_[run.step];
     if (synchronizes) continue;
-    const TraceOp& op = trace.roles[trace.role_of_rank[span.rank]].ops[span.op];
-    synchronizes = static_cast<Phase>(op.phase) == Phase::S;
+    synchronizes = std::ranges::any_of(trace.spans.ops(run), [&](OpId op) {
+      return static_cast<Phase>(ops[op].phase) == Phase::S;
+    });
   }
   double with = 0, without = 0;
   for (const auto& [step, synchronizes] : synchronizes_) ++(synchronizes ? with : without);

@@ -63,29 +63,25 @@ std::string draw_timeline(const Trace& trace, const TimelineOptions& options) {
   if (trace.spans.empty()) return "";
   const FirstStep step = first_step(trace);
   std::size_t label_width = 0;
-  for (auto s = trace.spans.begin(); s != step.end; ++s) {
-    label_width = std::max(label_width, trace.rank_labels[s->rank].size());
+  for (const Spans::Run& run : trace.spans.of_first_step()) {
+    label_width = std::max(label_width, trace.rank_labels[run.rank].size());
   }
   const std::int64_t columns =
       std::max<std::int64_t>(options.width - static_cast<std::int64_t>(label_width) - 2, 10);
   const Scale scale{step.first, std::max(step.last - step.first, SimTime{1}), columns};
   std::string text;
   int drawn = 0, left_out = 0;
-  for (auto s = trace.spans.begin(); s != step.end;) {
-    const auto rank_end =
-        std::find_if(s, step.end, [&](const Span& o) { return o.rank != s->rank; });
+  for (const Spans::Run& run : trace.spans.of_first_step()) {
     if (drawn < options.max_ranks) {
-      std::string label = trace.rank_labels[s->rank];
+      std::string label = trace.rank_labels[run.rank];
       label.resize(label_width, ' ');
       text += label + "  " +
-              draw_rank(timeline_blocks(trace, s, rank_end, scale.length / columns + SimTime{1}),
-                        scale) +
+              draw_rank(timeline_blocks(trace, run, scale.length / columns + SimTime{1}), scale) +
               "\n";
       ++drawn;
     } else {
       ++left_out;
     }
-    s = rank_end;
   }
   const std::string begin_text = "0", end_text = timeline_time(step.last - step.first);
   text += std::string(label_width + 2, ' ') + begin_text;

@@ -33,12 +33,12 @@ char letter_of(std::uint8_t phase) {
 }
 
 /// The stream that has most of a rank's compute time; in our own programs, Stream::Compute.
-int compute_stream(const Trace& trace, SpanIterator begin, SpanIterator end) {
-  const TraceRole& role = trace.roles[trace.role_of_rank[begin->rank]];
+int compute_stream(const Trace& trace, const Spans::Run& run) {
+  const TraceRole& role = trace.roles[trace.role_of_rank[run.rank]];
   std::vector<SimTime> time(trace.streams.size(), SimTime{});
-  for (auto s = begin; s != end; ++s) {
-    const TraceOp& op = role.ops[s->op];
-    if (op_class(trace.names[op.kind]) == OpClass::Compute) time[op.stream] += s->end - s->begin;
+  for (const Span& s : trace.spans.range(run)) {
+    const TraceOp& op = role.ops[s.op];
+    if (op_class(trace.names[op.kind]) == OpClass::Compute) time[op.stream] += s.end - s.begin;
   }
   return static_cast<int>(std::max_element(time.begin(), time.end()) - time.begin());
 }
@@ -46,36 +46,31 @@ int compute_stream(const Trace& trace, SpanIterator begin, SpanIterator end) {
 }  // namespace
 
 FirstStep first_step(const Trace& trace) {
-  FirstStep step;
-  step.end = std::find_if(trace.spans.begin(), trace.spans.end(),
-                          [&](const Span& s) { return s.step != trace.spans.front().step; });
-  step.first = trace.spans.front().begin;
-  step.last = trace.spans.front().end;
-  for (auto s = trace.spans.begin(); s != step.end; ++s) {
-    step.first = std::min(step.first, s->begin);
-    step.last = std::max(step.last, s->end);
+  FirstStep step{SimTime::max(), SimTime::min()};
+  for (const Span& s : trace.spans.range(trace.spans.of_first_step())) {
+    step.first = std::min(step.first, s.begin);
+    step.last = std::max(step.last, s.end);
   }
   return step;
 }
 
-std::vector<TimelineBlock> timeline_blocks(const Trace& trace, SpanIterator begin, SpanIterator end,
-                                           SimTime gap) {
-  const TraceRole& role = trace.roles[trace.role_of_rank[begin->rank]];
-  const int stream = compute_stream(trace, begin, end);
+std::vector<TimelineBlock> timeline_blocks(const Trace& trace, const Spans::Run& run, SimTime gap) {
+  const TraceRole& role = trace.roles[trace.role_of_rank[run.rank]];
+  const int stream = compute_stream(trace, run);
   std::vector<TimelineBlock> blocks;
-  for (auto s = begin; s != end; ++s) {
-    const TraceOp& op = role.ops[s->op];
-    if (op.stream != stream || s->end <= s->active) continue;
+  for (const Span& s : trace.spans.range(run)) {
+    const TraceOp& op = role.ops[s.op];
+    if (op.stream != stream || s.end <= s.active) continue;
     const char letter = letter_of(op.phase);
     if (!blocks.empty()) {
       TimelineBlock& last = blocks.back();
       if (last.letter == letter && last.stage == op.stage && last.microbatch == op.microbatch &&
-          s->active - last.end < gap) {
-        last.end = s->end;
+          s.active - last.end < gap) {
+        last.end = s.end;
         continue;
       }
     }
-    blocks.push_back({letter, op.stage, op.microbatch, s->active, s->end});
+    blocks.push_back({letter, op.stage, op.microbatch, s.active, s.end});
   }
   return blocks;
 }

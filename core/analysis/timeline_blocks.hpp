@@ -9,8 +9,6 @@
 
 namespace lockstep {
 
-using SpanIterator = std::vector<Span>::const_iterator;
-
 /// Consecutive compute ops of one phase, stage and microbatch, drawn as one.
 struct TimelineBlock {
   char letter;  // F, B, I, W, R, O as in Phase; + other compute
@@ -18,18 +16,14 @@ struct TimelineBlock {
   SimTime begin, end;
 };
 
-/// The first traced step: the spans from the trace's first to `end`, and when they begin and end.
-/// Requires spans.
+/// When the first traced step begins and ends. Requires spans.
 struct FirstStep {
-  SpanIterator end;
   SimTime first, last;
 };
 FirstStep first_step(const Trace& trace);
 
-/// The blocks of the rank whose spans of a step are [begin, end). An idle time of at least `gap`
-/// between two of them keeps them apart.
-std::vector<TimelineBlock> timeline_blocks(const Trace& trace, SpanIterator begin, SpanIterator end,
-                                           SimTime gap);
+/// What a rank does in a step. An idle time of at least `gap` between two blocks keeps them apart.
+std::vector<TimelineBlock> timeline_blocks(const Trace& trace, const Spans::Run& run, SimTime gap);
 
 /// "12.5 ms".
 std::string timeline_time(SimTime t);

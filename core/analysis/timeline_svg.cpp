@@ -70,17 +70,15 @@ std::string timeline_svg(const Trace& trace, const TimelinePicture& picture) {
   std::string rows;
   std::array<bool, kPasses.size()> seen{};
   int drawn = 0, left_out = 0;
-  for (auto s = trace.spans.begin(); s != step.end;) {
-    const auto rank_end =
-        std::find_if(s, step.end, [&](const Span& o) { return o.rank != s->rank; });
+  for (const Spans::Run& run : trace.spans.of_first_step()) {
     if (drawn < picture.max_ranks) {
       const double y = kTop + drawn * picture.row;
-      rows += text_at(kLabels - 8, y + picture.row * 0.65, trace.rank_labels[s->rank],
+      rows += text_at(kLabels - 8, y + picture.row * 0.65, trace.rank_labels[run.rank],
                       " text-anchor=\"end\"");
       rows += box(kLabels, y, picture.width, picture.row - 2, "#f2f2f2");
       std::int32_t first_stage = -1;
-      for (const TimelineBlock& b : timeline_blocks(
-               trace, s, rank_end, SimTime{static_cast<std::int64_t>(length / 1e4) + 1})) {
+      for (const TimelineBlock& b :
+           timeline_blocks(trace, run, SimTime{static_cast<std::int64_t>(length / 1e4) + 1})) {
         const Passes& passes = passes_of(b.letter);
         seen[static_cast<std::size_t>(&passes - kPasses.data())] = true;
         if (first_stage < 0) first_stage = b.stage;
@@ -96,7 +94,6 @@ std::string timeline_svg(const Trace& trace, const TimelinePicture& picture) {
     } else {
       ++left_out;
     }
-    s = rank_end;
   }
   double y = kTop + drawn * picture.row + 14;
   rows += text_at(kLabels, y, "0");

@@ -19,16 +19,14 @@ namespace {
 std::map<std::string, KindTime> kind_times(const Trace& trace, const StepShares& shares) {
   IndexVector<std::int32_t, KindTime> sums(trace.names.size());
   const IndexVector<Rank, int> copies = stands_for(trace);
-  for (auto s = trace.spans.begin(); s != trace.spans.end();) {
-    const Rank rank = s->rank;
-    const std::int32_t step = s->step;
-    const TraceOps& ops = trace.roles[trace.role_of_rank[rank]].ops;
-    const double share = shares.of(step) * copies[rank];
-    for (; s != trace.spans.end() && s->rank == rank && s->step == step; ++s) {
-      KindTime& kind = sums[ops[s->op].kind];
-      kind.time += share * to_seconds(s->end - s->active);
-      kind.waiting += share * to_seconds(s->active - s->begin);
-      kind.count += copies[rank];
+  for (const Spans::Run& run : trace.spans.runs()) {
+    const TraceOps& ops = trace.roles[trace.role_of_rank[run.rank]].ops;
+    const double share = shares.of(run.step) * copies[run.rank];
+    for (const Span& s : trace.spans.range(run)) {
+      KindTime& kind = sums[ops[s.op].kind];
+      kind.time += share * to_seconds(s.end - s.active);
+      kind.waiting += share * to_seconds(s.active - s.begin);
+      kind.count += copies[run.rank];
     }
   }
   std::map<std::string, KindTime> of_devices, of_hosts;

@@ -248,13 +248,12 @@ class Execution {
     for (const RankPort& port : ports_) arenas.push_back(port.device->arena_bytes());
     auto peak_memory = gather_values(process_, arenas);
     if (!peak_memory) return peak_memory.error();
-    auto spans = gather_values(process_, result_.trace.spans);
+    auto spans = gather_values(process_, spans_);
     if (!spans) return spans.error();
     if (leads()) {
       if (auto good = check_spans(program_, *spans, *peak_memory); !good) return good;
       result_.trace.peak_memory = std::move(*peak_memory);
-      result_.trace.spans = std::move(*spans);
-      order_spans(result_.trace, program_);
+      result_.trace.spans = ordered(std::move(*spans), program_);
       result_.trace.memory = memory_samples(result_.trace, program_);
     }
     if (!options_.return_state) return {};
@@ -485,8 +484,7 @@ class Execution {
   void add_spans(int step, const std::vector<RankStep>& ranks) {
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       for (const OpTime& time : ranks[i].times) {
-        result_.trace.spans.push_back(
-            {ports_[i].rank, time.op, step, time.begin, time.active, time.end});
+        spans_.push_back({ports_[i].rank, time.op, step, time.begin, time.active, time.end});
       }
     }
   }
@@ -501,6 +499,7 @@ class Execution {
   std::vector<RankPort> ports_;
   std::deque<RankRunner> runners_;
   RunResult result_;
+  std::vector<Span> spans_;  // of the ranks of this process
   std::optional<HeldState> held_;
   std::unique_ptr<StateReader> reread_;
   const StateReader* state_ = nullptr;  // with which training begins; null: that of the seed

@@ -166,9 +166,10 @@ struct MemoryEvent {
 
 /// The memory samples of one rank; `spans` are its spans of one step.
 std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses, SimTime step_begin,
-                                       std::span<const Span> of_rank) {
-  IndexVector<OpId, const Span*> spans(role.ops.size(), nullptr);
-  for (const Span& span : of_rank) spans[span.op] = &span;
+                                       const SpanRange& spans) {
+  constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  IndexVector<OpId, std::uint32_t> place(role.ops.size(), kNone);  // in `spans`
+  for (std::uint32_t i = 0; i < spans.size(); ++i) place[spans[i].op] = i;
   std::vector<MemorySample> samples;
   IndexArray<BufferKind, std::int64_t, kNumBufferKinds> live{};
   std::vector<MemoryEvent> events;
@@ -180,16 +181,16 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
       live[buffer.kind] += buffer.bytes.v;
       continue;
     }
-    const Span *first = nullptr, *last = nullptr;
+    SimTime first = SimTime::max(), last = SimTime::min();
     for (const OpId op : uses.of(id)) {
-      const Span* const span = spans[op];
-      if (span == nullptr) continue;
-      if (first == nullptr || span->begin < first->begin) first = span;
-      if (last == nullptr || span->end > last->end) last = span;
+      if (place[op] == kNone) continue;
+      const Span span = spans[place[op]];
+      first = std::min(first, span.begin);
+      last = std::max(last, span.end);
     }
-    if (first == nullptr) continue;
-    events.push_back({first->begin, buffer.kind, buffer.bytes.v});
-    events.push_back({last->end, buffer.kind, -buffer.bytes.v});
+    if (last == SimTime::min()) continue;
+    events.push_back({first, buffer.kind, buffer.bytes.v});
+    events.push_back({last, buffer.kind, -buffer.bytes.v});
   }
   std::sort(events.begin(), events.end(),
             [](const MemoryEvent& a, const MemoryEvent& b) { return a.time < b.time; });
@@ -203,7 +204,7 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   samples.reserve(times);
   const auto sample = [&] {
     samples.push_back(
-        {of_rank.front().rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
+        {spans.front().rank, time, std::vector<std::int64_t>(live.begin(), live.end())});
   };
   for (const MemoryEvent& event : events) {
     if (event.time > time) {
@@ -216,26 +217,13 @@ std::vector<MemorySample> rank_samples(const Role& role, const BufferUses& uses,
   return samples;
 }
 
-/// The first traced step.
-struct FirstStep {
-  explicit FirstStep(const Trace& trace) {
-    const auto last = std::find_if(trace.spans.begin(), trace.spans.end(), [&](const Span& s) {
-      return s.step != trace.spans.front().step;
-    });
-    spans = {trace.spans.begin(), last};
-    for (const Span& span : spans) begin = std::min(begin, span.begin);
-  }
-  std::span<const Span> spans;
+/// When the first traced step begins.
+SimTime first_begin(const Trace& trace) {
   SimTime begin = SimTime::max();
-};
-
-/// The spans of a rank, which lie together, in those of one step.
-std::span<const Span> of_rank(std::span<const Span> step, Rank rank) {
-  const auto first = std::lower_bound(step.begin(), step.end(), rank,
-                                      [](const Span& s, Rank value) { return s.rank < value; });
-  const auto last = std::upper_bound(first, step.end(), rank,
-                                     [](Rank value, const Span& s) { return value < s.rank; });
-  return {first, last};
+  for (const Span& span : trace.spans.range(trace.spans.of_first_step())) {
+    begin = std::min(begin, span.begin);
+  }
+  return begin;
 }
 
 }  // namespace
@@ -282,39 +270,39 @@ Result<void> check_spans(const Program& program, const std::vector<Span>& spans,
   return Error{ErrorKind::Device, "another process sent a trace of another program", std::nullopt};
 }
 
-void order_spans(Trace& trace, const Program& program) {
+Spans ordered(std::vector<Span> spans, const Program& program) {
   const auto stream = [&](const Span& span) {
     return program.role_of(span.rank).op(span.op).stream;
   };
-  std::sort(trace.spans.begin(), trace.spans.end(), [&](const Span& a, const Span& b) {
+  std::sort(spans.begin(), spans.end(), [&](const Span& a, const Span& b) {
     return std::tuple(a.step, a.rank, stream(a), a.begin, a.op) <
            std::tuple(b.step, b.rank, stream(b), b.begin, b.op);
   });
   SimTime zero = SimTime::max();
-  for (const Span& span : trace.spans) zero = std::min(zero, span.begin);
-  for (Span& span : trace.spans) {
+  for (const Span& span : spans) zero = std::min(zero, span.begin);
+  for (Span& span : spans) {
     span.begin -= zero;
     span.active -= zero;
     span.end -= zero;
   }
+  return Spans(spans);
 }
 
 std::vector<MemorySample> memory_samples(const Trace& trace, const Program& program) {
-  const FirstStep step(trace);
+  const SimTime begin = first_begin(trace);
   // Ranks are sampled side by side, because each looks at its own spans only; the samples of a rank
   // stay in the order of time.
-  std::vector<std::span<const Span>> ranks;
+  const std::span<const Spans::Run> ranks = trace.spans.of_first_step();
   std::vector<std::optional<BufferUses>> uses(program.roles.size());
-  for (std::span<const Span> rest = step.spans; !rest.empty();) {
-    ranks.push_back(of_rank(rest, rest.front().rank));
-    rest = rest.subspan(ranks.back().size());
-    const RoleId role = program.role_of_rank[ranks.back().front().rank];
+  for (const Spans::Run& run : ranks) {
+    const RoleId role = program.role_of_rank[run.rank];
     if (!uses[to_size(role)]) uses[to_size(role)].emplace(program.roles[role]);
   }
   std::vector<std::vector<MemorySample>> samples(ranks.size());
-  ThreadTeam(threads_for(step.spans.size())).each(samples.size(), [&](auto i) {
-    const RoleId role = program.role_of_rank[ranks[i].front().rank];
-    samples[i] = rank_samples(program.roles[role], *uses[to_size(role)], step.begin, ranks[i]);
+  ThreadTeam(threads_for(trace.spans.range(ranks).size())).each(samples.size(), [&](auto i) {
+    const RoleId role = program.role_of_rank[ranks[i].rank];
+    samples[i] =
+        rank_samples(program.roles[role], *uses[to_size(role)], begin, trace.spans.range(ranks[i]));
   });
   std::size_t count = 0;
   for (const std::vector<MemorySample>& of_rank : samples) count += of_rank.size();
@@ -327,11 +315,11 @@ std::vector<MemorySample> memory_samples(const Trace& trace, const Program& prog
 }
 
 std::vector<MemorySample> memory_samples(const Trace& trace, const Program& program, Rank rank) {
-  const FirstStep step(trace);
-  const std::span<const Span> spans = of_rank(step.spans, rank);
+  if (trace.spans.empty()) return {};
+  const SpanRange spans = trace.spans.range(trace.spans.front().step, rank);
   if (spans.empty()) return {};
   const Role& role = program.role_of(rank);
-  return rank_samples(role, BufferUses(role), step.begin, spans);
+  return rank_samples(role, BufferUses(role), first_begin(trace), spans);
 }
 
 }  // namespace lockstep

@@ -38,8 +38,8 @@ Trace make_trace_skeleton(const Program& program, std::string backend);
 Result<void> check_spans(const Program& program, const std::vector<Span>& spans,
                          const std::vector<std::int64_t>& peak_memory);
 
-/// Sorts the spans as Trace::spans says, and moves them so that the first begins at time 0.
-void order_spans(Trace& trace, const Program& program);
+/// The spans sorted as Trace::spans says, and moved so that the first begins at time 0.
+Spans ordered(std::vector<Span> spans, const Program& program);
 
 /// Trace::memory, from the spans of the first traced step, for every rank that has its own spans. A
 /// buffer is live from the begin of its first op to the end of its last; a persistent one is always

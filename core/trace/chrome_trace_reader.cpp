@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/gzip_file.hpp"
@@ -41,6 +43,7 @@ std::optional<SimTime> parse_microseconds(std::string_view text) {
 class Reader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   Trace trace;
+  std::vector<Span> spans;  // of the trace, in the order of the file
   std::string fault;
   bool has_metadata = false;
 
@@ -244,9 +247,9 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
     const auto rank = static_cast<Rank>(event_.pid);
     if (event_.ph == 'X' && event_.op >= 0) {
       ++read_events_;
-      trace.spans.push_back({rank, OpId{static_cast<std::int32_t>(event_.op)},
-                             static_cast<std::int32_t>(event_.step), event_.ts,
-                             event_.ts + event_.wait, event_.ts + event_.dur});
+      spans.push_back({rank, OpId{static_cast<std::int32_t>(event_.op)},
+                       static_cast<std::int32_t>(event_.step), event_.ts, event_.ts + event_.wait,
+                       event_.ts + event_.dur});
     } else if (event_.ph == 'C' && event_.is_memory) {
       ++read_events_;
       event_.values.resize(trace.memory_kinds.size());
@@ -266,7 +269,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 /// Checks the indices that readers of a Trace rely on; empty if all are in range.
-std::string check(const Trace& trace) {
+std::string check(const Trace& trace, const std::vector<Span>& spans) {
   const auto inside = [](std::int64_t index, std::size_t size) {
     return index >= 0 && to_size(index) < size;
   };
@@ -292,7 +295,7 @@ std::string check(const Trace& trace) {
       }
     }
   }
-  for (const Span& span : trace.spans) {
+  for (const Span& span : spans) {
     if (!inside(span.rank, world)) return "an event's pid is no rank";
     const std::int32_t role = trace.role_of_rank[span.rank];
     if (!inside(span.op.v, trace.roles[role].ops.size())) {
@@ -301,8 +304,8 @@ std::string check(const Trace& trace) {
     if (span.active < span.begin || span.end < span.active) return "an event ends before it begins";
   }
   for (const Flow& flow : trace.flows) {
-    if (!inside(flow.kind, trace.names.size()) || !inside(flow.from, trace.spans.size()) ||
-        !inside(flow.to, trace.spans.size())) {
+    if (!inside(flow.kind, trace.names.size()) || !inside(flow.from, spans.size()) ||
+        !inside(flow.to, spans.size())) {
       return "a flow's kind or span is out of range";
     }
   }
@@ -312,15 +315,16 @@ std::string check(const Trace& trace) {
   return "";
 }
 
-void sort_spans(Trace& trace) {
+Spans sorted(std::vector<Span> spans, const Trace& trace) {
   const auto place = [&](const Span& s) {
     const std::int32_t role = trace.role_of_rank[s.rank];
     return std::tuple(s.step, s.rank, trace.roles[role].ops[s.op].stream);
   };
   // The sort is stable because the file has the spans of one stream in their order, which begin
   // times do not tell for spans of zero length.
-  std::stable_sort(trace.spans.begin(), trace.spans.end(),
+  std::stable_sort(spans.begin(), spans.end(),
                    [&](const Span& a, const Span& b) { return place(a) < place(b); });
+  return Spans(spans);
 }
 
 }  // namespace
@@ -338,9 +342,9 @@ Result<Trace> read_chrome_trace(const std::string& path) {
   if (!reader.has_metadata) {
     return bad(R"(not a trace of lockstep: it has no "lockstep" object beside "traceEvents")");
   }
-  const std::string fault = check(reader.trace);
+  const std::string fault = check(reader.trace, reader.spans);
   if (!fault.empty()) return bad("damaged trace: " + fault);
-  sort_spans(reader.trace);
+  reader.trace.spans = sorted(std::move(reader.spans), reader.trace);
   return std::move(reader.trace);
 }
 

@@ -43,7 +43,7 @@ class Writer {
     out_.text("{\"displayTimeUnit\":\"ms\",\n\"lockstep\":");
     metadata();
     out_.text(",\n\"traceEvents\":[");
-    find_ranges();
+    find_runs();
     find_kinds();
     const Rank world = static_cast<Rank>(trace_.same_as.size());
     for (Rank rank = 0; rank < world; ++rank) {
@@ -194,19 +194,10 @@ class Writer {
                        [&](const TraceOp& op) { return op.stream == stream; });
   }
 
-  /// Finds each rank's range of spans in every step, so that copies can be drawn from them.
-  void find_ranges() {
-    ranges_.resize(trace_.same_as.size());
-    for (std::size_t i = 0; i < trace_.spans.size();) {
-      std::size_t j = i;
-      const Span& first = trace_.spans[i];
-      while (j < trace_.spans.size() && trace_.spans[j].rank == first.rank &&
-             trace_.spans[j].step == first.step) {
-        ++j;
-      }
-      ranges_[first.rank].push_back({i, j});
-      i = j;
-    }
+  /// Finds each rank's spans in every step, so that copies can be drawn from them.
+  void find_runs() {
+    runs_.resize(trace_.same_as.size());
+    for (const Spans::Run& run : trace_.spans.runs()) runs_[run.rank].push_back(&run);
   }
 
   /// Finds the memory kinds that occur. One without a byte in the whole trace is left out, because
@@ -239,8 +230,8 @@ class Writer {
   }
 
   void spans(Rank rank) {
-    for (const auto& [begin, end] : ranges_[trace_.same_as[rank]]) {
-      for (std::size_t i = begin; i < end; ++i) span(rank, trace_.spans[i]);
+    for (const Spans::Run* run : runs_[trace_.same_as[rank]]) {
+      for (const Span& s : trace_.spans.range(*run)) span(rank, s);
     }
   }
 
@@ -322,7 +313,7 @@ class Writer {
   }
 
   void draw(const Flow& flow) {
-    const Span &from = trace_.spans[flow.from], &to = trace_.spans[flow.to];
+    const Span from = trace_.spans[flow.from], to = trace_.spans[flow.to];
     if (to.begin < from.begin) return;
     flow_event('s', from.rank, op_of(from).stream, from.begin, names_[flow.kind]);
     flow_event('f', to.rank, op_of(to).stream, to.begin, names_[flow.kind]);
@@ -340,8 +331,8 @@ class Writer {
 
   const Trace& trace_;
   GzipWriter& out_;
-  IndexVector<std::int32_t, std::string> names_, kinds_;                        // quoted
-  IndexVector<Rank, std::vector<std::pair<std::size_t, std::size_t>>> ranges_;  // by rank
+  IndexVector<std::int32_t, std::string> names_, kinds_;    // quoted
+  IndexVector<Rank, std::vector<const Spans::Run*>> runs_;  // by rank
   std::vector<bool> kind_occurs_;
   std::vector<Endpoint> endpoints_;
   std::int64_t next_flow_ = 1;

@@ -8,20 +8,10 @@
 #include "core/base/ids.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/units.hpp"
+#include "core/trace/spans.hpp"
 #include "core/trace/trace_ops.hpp"
 
 namespace lockstep {
-
-/// What one op of one rank did in one step. begin <= active <= end.
-struct Span {
-  Rank rank = 0;
-  OpId op;  // index into TraceRole::ops of the rank's role
-  std::int32_t step = 0;
-  SimTime begin{};   // reached the front of its stream, dependencies met
-  SimTime active{};  // all peers have arrived: transfer or arithmetic begins
-  SimTime end{};
-  bool operator==(const Span&) const = default;
-};
 
 struct TraceRole {
   TraceOps ops;
@@ -72,7 +62,7 @@ struct Trace {
   IndexVector<std::int32_t, IndexVector<Rank, Rank>> instances;
   /// By rank: the rank whose spans stand for it; the rank itself if it has spans of its own.
   IndexVector<Rank, Rank> same_as;
-  std::vector<Span> spans;  // sorted by (step, rank, stream, begin); disjoint on a stream
+  Spans spans;              // sorted by (step, rank, stream, begin); disjoint on a stream
   std::vector<Flow> flows;  // sorted by (from, to); only in traces from elsewhere
   IndexVector<std::int32_t, std::string> memory_kinds;
   std::vector<MemorySample> memory;             // of the first traced step, sorted by (rank, time)

@@ -48,7 +48,9 @@ class TraceOps {
 
   std::size_t size() const { return places_.size(); }
   bool empty() const { return places_.empty(); }
-  std::size_t forms() const { return forms_.size(); }
+  /// The forms, and which of them an op has, for who asks them for what all ops of a form share.
+  const std::vector<TraceOp>& forms() const { return forms_; }
+  std::uint32_t form(OpId id) const { return places_[id].form; }
   TraceOp operator[](std::size_t i) const {
     const Place& place = places_[i];
     TraceOp op = forms_[place.form];

@@ -234,8 +234,7 @@ std::optional<ComparedSpan> span_at(const ComparisonFrame& frame, QPointF point)
     for (const LaneSegment& segment : lane->segments) {
       const std::size_t i = segment.first_ending_after(time);
       if (i >= segment.spans().size() || segment.spans()[i].begin > time) continue;
-      return ComparedSpan{side == &frame.b,
-                          to_size(&segment.spans()[i] - side->run->trace.spans.data())};
+      return ComparedSpan{side == &frame.b, segment.spans().first() + i};
     }
   }
   return std::nullopt;

@@ -148,7 +148,7 @@ class LaneDrawing {
 
   /// Where the box ends that begins with span `from`: behind all spans of one microbatch and phase
   /// that follow each other, if these have no room for labels of their own; otherwise behind it.
-  std::size_t end_of_whole(std::span<const Span> spans, std::size_t from) const {
+  std::size_t end_of_whole(const SpanRange& spans, std::size_t from) const {
     const TraceOp& op = run_.lanes.op(spans[from]);
     if (op.microbatch < 0 || run_.lanes.look(spans[from]) >= Look::AllReduce) return from + 1;
     std::size_t to = from + 1;
@@ -164,7 +164,7 @@ class LaneDrawing {
   }
 
   /// Draws spans of one microbatch and phase as one box.
-  void draw_whole(std::span<const Span> spans) {
+  void draw_whole(const SpanRange& spans) {
     const TraceOp& op = run_.lanes.op(spans.front());
     const Look look = run_.lanes.look(spans.front());
     const QRectF rect = scale_.box(spans.front().begin, spans.back().end);
@@ -418,9 +418,7 @@ void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const Ti
   LaneDrawing drawing(list, run, axis, row, text);
   for (const LaneSegment& segment : lane.segments) {
     const StepAnalysis* step =
-        run.lanes.main_of_rank(lane.rank) == &lane
-            ? run.step_of(static_cast<SpanId>(segment.spans().data() - run.trace.spans.data()))
-            : nullptr;
+        run.lanes.main_of_rank(lane.rank) == &lane ? run.step_of(segment.spans().first()) : nullptr;
     const SimTime begin = step ? step->graph.begin() : segment.begin();
     const SimTime end = step ? step->graph.end() : segment.end();
     if (end <= axis.begin || begin >= axis.end) continue;
@@ -457,8 +455,8 @@ std::optional<QRectF> place_of(const TimelineLayout& layout, const TimelineFrame
   return QRectF(frame.gutter, y, frame.axis.width, row.height);
 }
 
-std::optional<std::size_t> span_at(const RunView& run, const TimelineLayout& layout,
-                                   const TimelineFrame& frame, QPointF point) {
+std::optional<std::size_t> span_at(const TimelineLayout& layout, const TimelineFrame& frame,
+                                   QPointF point) {
   const std::optional<RowPlace> place = row_at(layout, frame, point);
   if (!place || !place->row->lane || point.x() < frame.gutter) return std::nullopt;
   constexpr double kReach = 3;
@@ -475,7 +473,7 @@ std::optional<std::size_t> span_at(const RunView& run, const TimelineLayout& lay
       const double distance = std::max({left, right, 0.0});
       if (distance >= nearest) continue;
       nearest = distance;
-      found = to_size(&spans[i] - run.trace.spans.data());
+      found = spans.first() + i;
     }
   }
   return found;

@@ -63,7 +63,7 @@ std::optional<QRectF> place_of(const TimelineLayout& layout, const TimelineFrame
 
 /// The span under a point or, if there is none, up to three pixels beside it, as an index into
 /// Trace::spans.
-std::optional<std::size_t> span_at(const RunView& run, const TimelineLayout& layout,
-                                   const TimelineFrame& frame, QPointF point);
+std::optional<std::size_t> span_at(const TimelineLayout& layout, const TimelineFrame& frame,
+                                   QPointF point);
 
 }  // namespace lockstep::gui

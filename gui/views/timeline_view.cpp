@@ -357,12 +357,12 @@ void TimelineView::finish_click(QPointF at) {
     return;
   }
   session_.set_cursor(frame_.time_at(at.x()));
-  session_.select({span_at(*run_, layout_, frame_, at), std::nullopt, {}});
+  session_.select({span_at(layout_, frame_, at), std::nullopt, {}});
 }
 
 void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
   if (!run_) return;
-  if (const auto span = span_at(*run_, layout_, frame_, event->position())) {
+  if (const auto span = span_at(layout_, frame_, event->position())) {
     const Span& s = run_->trace.spans[*span];
     show_time(s.begin, s.end);
   }
@@ -395,7 +395,7 @@ void TimelineView::contextMenuEvent(QContextMenuEvent* event) {
 
 QString TimelineView::words_at(QPointF at, bool all) const {
   if (!run_ || at.x() < frame_.gutter) return {};
-  if (const auto span = span_at(*run_, layout_, frame_, at)) {
+  if (const auto span = span_at(layout_, frame_, at)) {
     return QString::fromStdString(all ? text_of(facts_of(*run_, *span)) : summary(*run_, *span));
   }
   const auto place = row_at(layout_, frame_, at);

@@ -237,9 +237,9 @@ TEST_CASE("a rank that stands for others counts as often at the drives of its no
     CHECK((folded->ranks.size() < whole->ranks.size()) == c.folds);
     CHECK(folded->makespan == whole->makespan);
     for (std::size_t i = 0; i < folded->ranks.size(); ++i) {
-      const auto& mine = folded->times[i];
-      const auto& theirs = whole->times[to_size(folded->ranks[i])];
-      for (const OpId id : mine.ids()) CHECK(mine[id].end == theirs[id].end);
+      const auto mine = folded->of_place(i);
+      const auto theirs = whole->of_place(to_size(folded->ranks[i]));
+      for (std::size_t op = 0; op < mine.size(); ++op) CHECK(mine[op].end == theirs[op].end);
     }
   }
 }

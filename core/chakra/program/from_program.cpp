@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -27,19 +28,13 @@ ChakraCollective collective_of(OpKind kind) {
   }
 }
 
-/// The spans of the last step of a rank's trace, by op; null for an op without one.
-IndexVector<OpId, const Span*> spans_of(const Trace& trace, Rank rank, std::size_t ops) {
-  IndexVector<OpId, const Span*> found;
-  found.resize(ops, nullptr);
+/// The spans of the last step of a rank's trace, by op.
+IndexVector<OpId, std::optional<Span>> spans_of(const Trace& trace, Rank rank, std::size_t ops) {
+  IndexVector<OpId, std::optional<Span>> found(ops);
   const Rank shown = trace.same_as.empty() ? rank : trace.same_as[rank];
   if (trace.spans.empty()) return found;
-  const auto place = [](const Span& span) { return std::pair(span.step, span.rank); };
-  const auto own = std::pair(trace.spans.back().step, shown);
-  auto span =
-      std::lower_bound(trace.spans.begin(), trace.spans.end(), own,
-                       [&](const Span& s, const auto& wanted) { return place(s) < wanted; });
-  for (; span != trace.spans.end() && place(*span) == own; ++span) {
-    if (to_size(span->op) < ops) found[span->op] = &*span;
+  for (const Span& span : trace.spans.range(trace.spans.back().step, shown)) {
+    if (to_size(span.op) < ops) found[span.op] = span;
   }
   return found;
 }
@@ -131,7 +126,7 @@ Result<std::vector<ChakraNode>> ChakraWriter::nodes(Rank rank) {
   std::vector<Placed> placed;
   for (const OpId id : role.ops.ids()) {
     const Op& op = role.op(id);
-    if (spans[id] == nullptr || times[id] == nullptr) {
+    if (!spans[id] || !times[id]) {
       return Error{ErrorKind::Internal, "the trace does not have " + describe(program_, role, id),
                    std::nullopt};
     }

@@ -100,7 +100,7 @@ class Finder {
   class First {
    public:
     explicit First(std::size_t names) : first_(2 * names) {}
-    void see(const std::vector<Span>& spans, SpanId i, std::size_t name) {
+    void see(const Spans& spans, SpanId i, std::size_t name) {
       const auto earlier = [&](std::optional<SpanId>& known) {
         if (!known || spans[i].begin < spans[*known].begin) known = i;
       };

@@ -1,6 +1,7 @@
 #include "gui/model/run/lanes.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
@@ -12,7 +13,7 @@ constexpr std::size_t kFan = 16;
 
 }  // namespace
 
-LaneSegment::LaneSegment(std::span<const Span> spans, const Lanes& lanes) : spans_(spans) {
+LaneSegment::LaneSegment(const SpanRange& spans, const Lanes& lanes) : spans_(spans) {
   IndexArray<Look, int, kNumLooks> place;  // in looks_, of those that occur
   for (int& at : place) at = -1;
   look_of_span_.reserve(spans.size());
@@ -37,9 +38,8 @@ LaneSegment::LaneSegment(std::span<const Span> spans, const Lanes& lanes) : span
 }
 
 std::size_t LaneSegment::first_ending_after(SimTime t) const {
-  const auto it = std::upper_bound(spans_.begin(), spans_.end(), t,
-                                   [](SimTime time, const Span& s) { return time < s.end; });
-  return to_size(it - spans_.begin());
+  const auto all = std::views::iota(std::size_t{0}, spans_.size());
+  return *std::ranges::partition_point(all, [&](std::size_t i) { return spans_[i].end <= t; });
 }
 
 std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const {
@@ -133,24 +133,25 @@ Lanes::Lanes(const Trace& trace) : trace_(&trace), spans_(trace.spans.size()) {
   const std::size_t streams = trace.streams.size();
   std::vector<std::vector<LaneSegment>> segments(world * streams);
   std::vector<SimTime> computing(world * streams);
-  for (std::size_t i = 0; i < trace.spans.size();) {
-    const Span& first = trace.spans[i];
-    const int stream = op(first).stream;
-    const std::size_t lane = to_size(first.rank) * streams + to_size(stream);
-    std::size_t j = i;
-    for (; j < trace.spans.size(); ++j) {
-      const Span& s = trace.spans[j];
-      if (s.step != first.step || s.rank != first.rank || op(s).stream != stream) break;
-      if (look(s) <= Look::OtherCompute) computing[lane] += s.end - s.active;
+  for (const Spans::Run& run : trace.spans.runs()) {
+    for (std::size_t i = run.first; i < run.last;) {
+      const int stream = op(trace.spans[i]).stream;
+      const std::size_t lane = to_size(run.rank) * streams + to_size(stream);
+      std::size_t j = i;
+      for (; j < run.last; ++j) {
+        const Span& s = trace.spans[j];
+        if (op(s).stream != stream) break;
+        if (look(s) <= Look::OtherCompute) computing[lane] += s.end - s.active;
+      }
+      const LaneSegment& segment =
+          segments[lane].emplace_back(SpanRange(trace.spans, i, j - i), *this);
+      if (steps_.empty() || steps_.back().step != run.step) {
+        steps_.push_back({run.step, segment.begin(), segment.end()});
+      }
+      steps_.back().begin = std::min(steps_.back().begin, segment.begin());
+      steps_.back().end = std::max(steps_.back().end, segment.end());
+      i = j;
     }
-    const LaneSegment& segment =
-        segments[lane].emplace_back(std::span<const Span>(trace.spans.data() + i, j - i), *this);
-    if (steps_.empty() || steps_.back().step != first.step) {
-      steps_.push_back({first.step, segment.begin(), segment.end()});
-    }
-    steps_.back().begin = std::min(steps_.back().begin, segment.begin());
-    steps_.back().end = std::max(steps_.back().end, segment.end());
-    i = j;
   }
   for (const StepWindow& step : steps_) {
     begin_ = &step == steps_.data() ? step.begin : std::min(begin_, step.begin);

@@ -27,8 +27,8 @@ struct LookMix {
 class LaneSegment {
  public:
   /// `lanes` must know the looks of the spans. Its trace must outlive the segment.
-  LaneSegment(std::span<const Span> spans, const Lanes& lanes);
-  std::span<const Span> spans() const { return spans_; }
+  LaneSegment(const SpanRange& spans, const Lanes& lanes);
+  const SpanRange& spans() const { return spans_; }
   SimTime begin() const { return spans_.front().begin; }
   SimTime end() const { return spans_.back().end; }
 
@@ -42,7 +42,7 @@ class LaneSegment {
   LookMix mix(std::size_t from, std::size_t to) const;
 
  private:
-  std::span<const Span> spans_;
+  SpanRange spans_;
   std::vector<Look> looks_;         // those that occur
   std::vector<Look> look_of_span_;  // empty if all spans have the same
   /// By look: the time of its spans before each sixteenth span.

@@ -90,18 +90,15 @@ std::optional<SpanId> neighbour(const RunView& run, SpanId id, int by) {
   const Span& span = run.trace.spans[id];
   const Lane* lane = run.lanes.find(span.rank, run.lanes.op(span).stream);
   if (!lane) return std::nullopt;
-  const auto id_of = [&](const Span& s) {
-    return static_cast<SpanId>(&s - run.trace.spans.data());
-  };
   const auto& segments = lane->segments;
   for (std::size_t k = 0; k < segments.size(); ++k) {
-    const SpanId first = id_of(segments[k].spans().front()),
-                 last = id_of(segments[k].spans().back());
+    const SpanId first = segments[k].spans().first(), last = first + segments[k].spans().size() - 1;
     if (id < first || id > last) continue;
     if (by > 0 && id < last) return id + 1;
     if (by < 0 && id > first) return id - 1;
-    if (by > 0 && k + 1 < segments.size()) return id_of(segments[k + 1].spans().front());
-    if (by < 0 && k > 0) return id_of(segments[k - 1].spans().back());
+    if (by > 0 && k + 1 < segments.size()) return segments[k + 1].spans().first();
+    if (by < 0 && k > 0)
+      return segments[k - 1].spans().first() + segments[k - 1].spans().size() - 1;
   }
   return std::nullopt;
 }

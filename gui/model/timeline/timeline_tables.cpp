@@ -54,7 +54,7 @@ TimelineTable span_table(const RunPtr& run, const Selection& selection) {
     }
   }
   const auto id = [rows, all](std::size_t row) { return all ? row : (*rows)[row]; };
-  const auto span = [run, id](std::size_t row) -> const Span& { return run->trace.spans[id(row)]; };
+  const auto span = [run, id](std::size_t row) { return run->trace.spans[id(row)]; };
   const auto op = [run, span](std::size_t row) { return run->lanes.op(span(row)); };
   const SimTime zero = run->lanes.begin();
   TimelineTable table;
@@ -145,7 +145,7 @@ TimelineTable path_table(const RunPtr& run) {
   const auto segment = [rows](std::size_t row) -> const PathSegment& {
     return *(*rows)[row].segment;
   };
-  const auto span = [rows](std::size_t row) -> const Span& {
+  const auto span = [rows](std::size_t row) {
     return (*rows)[row].step->graph[(*rows)[row].segment->span];
   };
   const SimTime zero = run->lanes.begin();

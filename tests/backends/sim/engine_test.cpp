@@ -1,5 +1,6 @@
 #include "backends/sim/engine.hpp"
 
+#include "backends/sim/stream_order.hpp"
 #include "backends/sim/ways_of_framework.hpp"
 #include "core/cost/kernel_time.hpp"
 #include "tests/backends/sim/programs.hpp"
@@ -20,19 +21,35 @@ ClusterSpec cluster_with(BytesPerSecond bandwidth, Seconds latency) {
   return cluster;
 }
 
-Timeline run(const Program& program, const ClusterSpec& cluster = cluster_with({}, {}),
-             const WhatIfSpec& what_if = {}, bool fold = true) {
+/// A timeline with the times of each simulated rank by op.
+struct Ran : Timeline {
+  std::vector<IndexVector<OpId, OpTiming>> timings;
+};
+
+Ran run(const Program& program, const ClusterSpec& cluster = cluster_with({}, {}),
+        const WhatIfSpec& what_if = {}, bool fold = true) {
   auto timeline = simulate(program, cluster, what_if, {fold});
   if (!timeline) FAIL(to_string(timeline.error()));
-  return *timeline;
+  Ran ran{*timeline, {}};
+  for (std::size_t i = 0; i < ran.ranks.size(); ++i) {
+    ran.timings.push_back(ran.by_op(i, program.role_of(ran.ranks[i])));
+  }
+  return ran;
+}
+
+/// When the ops of a role, of which a rank at place i was simulated, were at the front of their
+/// streams.
+IndexVector<OpId, SimTime> begins(const Timeline& t, std::size_t i, const Role& role) {
+  const auto places = sim::places(sim::stream_order(role));
+  std::vector<SimTime> begins(role.ops.size());
+  sim::find_begins(role, places, t.of_place(i), begins);
+  IndexVector<OpId, SimTime> by_op;
+  for (const std::uint32_t place : places) by_op.push_back(begins[place]);
+  return by_op;
 }
 
 SimTime seconds(double s) { return to_sim_time({s}); }
-SimTime end_of(const Timeline& t, Rank rank, OpId op) {
-  const Rank twin = t.same_as[rank];
-  const auto i = std::find(t.ranks.begin(), t.ranks.end(), twin) - t.ranks.begin();
-  return t.times[i][op].end;
-}
+SimTime end_of(const Ran& t, Rank rank, OpId op) { return t.timings[t.place_of(rank)][op].end; }
 
 /// Ranks 0..n-1 of one dp group, one role each, so that they may differ.
 Program make_replicas(int n) {
@@ -72,7 +89,7 @@ TEST_CASE("a call ends no sooner than the host has launched its kernels", "[back
   for (const int f : {0, 0, 1, 0, 0}) role.call({f});
   ClusterSpec cluster = cluster_with({}, {});
   cluster.framework.host_kernel = {3};
-  const Timeline t = run(program, cluster);
+  const Ran t = run(program, cluster);
   // The host is late twice, runs ahead beside the long call, and is never waited for after it.
   const std::vector<double> ends = {3, 6, 16, 17, 18};
   for (int i = 0; i < 5; ++i)
@@ -122,8 +139,8 @@ TEST_CASE("of a collective beside a product the first part and what is longer re
 TEST_CASE("a folded run equals the run of all ranks", "[backends][sim]") {
   const Program program = make_pipeline({Order::OneFOneB, 4, 9, 3, 1.5, 2.5, -1, 1 << 20});
   const ClusterSpec cluster = cluster_with({1e6}, {0.125});
-  const Timeline folded = run(program, cluster);
-  const Timeline all = run(program, cluster, {}, false);
+  const Ran folded = run(program, cluster);
+  const Ran all = run(program, cluster, {}, false);
   REQUIRE(folded.ranks == std::vector<Rank>{0, 3, 6, 9});
   REQUIRE(all.ranks.size() == 12);
   CHECK(folded.makespan == all.makespan);
@@ -150,7 +167,7 @@ TEST_CASE("replicas whose group spans nodes are not those whose group does not",
   cluster.devices_per_node = 3;
   cluster.nodes = 2;
   cluster.inter_node.bandwidth = {10};
-  const Timeline t = run(program, cluster);
+  const Ran t = run(program, cluster);
   CHECK(t.ranks == std::vector<Rank>{0, 2});
   CHECK(end_of(t, 0, {0}) == seconds(1));   // 2 · 1/2 · 100 B at 100 B/s
   CHECK(end_of(t, 2, {0}) == seconds(10));  // at 10 B/s
@@ -171,10 +188,10 @@ TEST_CASE("a collective starts when its last member is ready and ends for all at
     const OpId call = role.call({r});
     role.collective(OpKind::AllReduce, {0}, Stream::Reduce, role.buffer(4000), {call});
   }
-  const Timeline t = run(program, cluster);
+  const Ran t = run(program, cluster);
   for (int r = 0; r < n; ++r) {
-    const OpTiming& timing = t.times[r][1];
-    CHECK(sim::begin_times(program.roles[r], t.times[r])[1] == seconds(r));
+    const OpTiming& timing = t.timings[to_size(r)][1];
+    CHECK(begins(t, to_size(r), program.roles[r])[1] == seconds(r));
     CHECK(timing.active == seconds(n - 1));
     // Ring: 2(n-1) steps of latency 0.5 s and of S/n = 1000 bytes at 1000 B/s.
     CHECK(timing.end == seconds(n - 1 + 2 * (n - 1) * (0.5 + 1)));
@@ -196,7 +213,7 @@ TEST_CASE("collectives of one group on two streams match by their order in the p
     role.collective(OpKind::AllReduce, {0}, Stream::Reduce, small, {a});
     role.collective(OpKind::AllReduce, {0}, Stream::Gather, large, {b});
   }
-  const Timeline t = run(program, cluster_with({100}, {}));
+  const Ran t = run(program, cluster_with({100}, {}));
   for (Rank rank : {0, 1}) {
     CHECK(end_of(t, rank, {2}) == seconds(12));
     CHECK(end_of(t, rank, {3}) == seconds(21));
@@ -213,7 +230,7 @@ TEST_CASE("streams of a rank overlap and wait only for what `after` names", "[ba
   const OpId f1 = role.call({0});
   const OpId f2 = role.call({0}, {gather});
   ClusterSpec cluster = cluster_with({300}, {});  // the gather: 1/2 · 3000 B at 300 B/s
-  const Timeline t = run(program, cluster);
+  const Ran t = run(program, cluster);
   CHECK(end_of(t, 0, f0) == seconds(2));
   CHECK(end_of(t, 0, gather) == seconds(5));
   CHECK(end_of(t, 0, f1) == seconds(4));
@@ -232,16 +249,16 @@ TEST_CASE("latencies of consecutive messages overlap, transfers do not", "[backe
     receiver.recv(0, false, in);
   }
   const double latency = 7;
-  const Timeline t = run(program, cluster_with({100}, {latency}));
-  const std::vector<SimTime> begin = sim::begin_times(program.roles[1], t.times[1]);
+  const Ran t = run(program, cluster_with({100}, {latency}));
+  const IndexVector<OpId, SimTime> begin = begins(t, 1, program.roles[1]);
   for (int i = 0; i < n; ++i) {
     const OpId op{i};
     CHECK(end_of(t, 0, op) == seconds(i + 1));
     CHECK(end_of(t, 1, op) == seconds(i + 1 + latency));
-    const OpTiming& recv = t.times[1][i];
-    CHECK(begin[i] <= recv.active);
+    const OpTiming& recv = t.timings[1][op];
+    CHECK(begin[op] <= recv.active);
     CHECK(recv.active <= recv.end);
-    if (i > 0) CHECK(begin[i] == t.times[1][static_cast<std::size_t>(i) - 1].end);
+    if (i > 0) CHECK(begin[op] == t.timings[1][OpId{i - 1}].end);
   }
 }
 
@@ -269,7 +286,7 @@ TEST_CASE("ranks that share a device share its throughput", "[backends][sim]") {
   ClusterSpec cluster = cluster_with({}, {});
   cluster.devices_per_node = 1;
   cluster.ranks_per_device = 4;
-  const Timeline t = run(program, cluster);
+  const Ran t = run(program, cluster);
   CHECK(end_of(t, 0, {0}) == seconds(3));
   CHECK(end_of(t, 1, {0}) == seconds(5));
   CHECK(end_of(t, 2, {0}) == seconds(6));
@@ -286,10 +303,10 @@ TEST_CASE("calls on two streams of a rank share its device", "[backends][sim]") 
   for (const double overlap : {1.0, 1.5}) {
     ClusterSpec cluster = cluster_with({}, {});
     cluster.device.overlap_slowdown = overlap;
-    const Timeline t = run(program, cluster);
+    const Ran t = run(program, cluster);
     CHECK(end_of(t, 0, shorter) == seconds(4));
     CHECK(end_of(t, 0, longer) == seconds(12));
-    CHECK(t.times.size() == 1);  // ranks remain folded
+    CHECK(t.ranks.size() == 1);  // ranks remain folded
   }
 }
 
@@ -314,7 +331,7 @@ TEST_CASE("cores that share their memory also carry out its transfers", "[backen
   cluster.devices_per_node = 1;
   cluster.ranks_per_device = 2;
   cluster.device.concurrent_ranks = 2;
-  const Timeline shared = run(program, cluster);
+  const Ran shared = run(program, cluster);
   CHECK(end_of(shared, 0, reduce) == seconds(8));
   CHECK(end_of(shared, 0, call) == seconds(14));
   cluster.device.concurrent_ranks = 4;
@@ -354,7 +371,7 @@ TEST_CASE("compute and communication that overlap slow each other", "[backends][
   cluster.device.overlap_slowdown = 2;
   cluster.device.host_bandwidth = {100};
   for (const bool fold : {true, false}) {
-    const Timeline t = run(program, cluster, {}, fold);
+    const Ran t = run(program, cluster, {}, fold);
     CHECK(end_of(t, 0, reduce) == seconds(8));
     CHECK(end_of(t, 0, call) == seconds(14));
     CHECK(end_of(t, 0, copy) == seconds(1));
@@ -364,7 +381,7 @@ TEST_CASE("compute and communication that overlap slow each other", "[backends][
 TEST_CASE("an overlap factor without overlap changes nothing", "[backends][sim]") {
   const Program program = make_pipeline({Order::OneFOneB, 4, 8, 1, 10, 20, 3});
   ClusterSpec cluster = cluster_with({}, {});
-  const Timeline plain = run(program, cluster);
+  const Ran plain = run(program, cluster);
   cluster.device.overlap_slowdown = 1.5;  // given latencies are no transfers
   CHECK(run(program, cluster).makespan == plain.makespan);
 }
@@ -380,7 +397,7 @@ TEST_CASE("what-if changes the rank or the links that it names", "[backends][sim
   CHECK(run(program, cluster).makespan == seconds(5));
   CHECK(run(program, cluster, {.bandwidth_factor = 0.5}).makespan == seconds(8));
   CHECK(run(program, cluster, {.ideal_network = true}).makespan == seconds(2));
-  const Timeline t = run(program, cluster, {.straggler_rank = 1, .straggler_slowdown = 3});
+  const Ran t = run(program, cluster, {.straggler_rank = 1, .straggler_slowdown = 3});
   CHECK(t.ranks.size() == 2);
   CHECK(end_of(t, 0, call) == seconds(2));
   CHECK(end_of(t, 1, call) == seconds(6));

@@ -74,16 +74,16 @@ TEST_CASE("a thousand islands that compute with jitter meet when the last has co
     what_if.jitter = 0.1;
     const auto timeline = sim::simulate(program, cluster_of(copies), what_if);
     REQUIRE(timeline.ok());
-    REQUIRE(timeline->times.size() == static_cast<std::size_t>(copies));
+    REQUIRE(timeline->ranks.size() == static_cast<std::size_t>(copies));
     double last = 0;
     for (Rank r = 0; r < copies; ++r) {
       last = std::max(last, first * sim::jitter_factor(what_if, r, 0));
     }
-    const SimTime met = timeline->times[0][1].active, summed = timeline->times[0][1].end;
+    const auto [met, summed] = timeline->by_op(0, program.role_of(0))[1];
     CHECK(to_seconds(met).v == Approx(last));
     double makespan = 0;
     for (Rank r = 0; r < copies; ++r) {
-      const auto& times = timeline->times[to_size(r)];
+      const auto times = timeline->by_op(to_size(r), program.role_of(r));
       REQUIRE(to_seconds(times[0].end).v == Approx(first * sim::jitter_factor(what_if, r, 0)));
       REQUIRE(times[1].active == met);
       REQUIRE(times[1].end == summed);

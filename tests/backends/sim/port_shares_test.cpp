@@ -114,8 +114,8 @@ TEST_CASE("two collectives of a rank at one time divide its port, and with plain
     cluster.network.library = library;
     const auto timeline = sim::simulate(program, cluster, {}, {fold});
     REQUIRE(timeline.ok());
-    return std::pair(to_seconds(timeline->times[0][0].end).v,
-                     to_seconds(timeline->times[0][1].end).v);
+    const auto times = timeline->by_op(0, program.roles[0]);
+    return std::pair(to_seconds(times[0].end).v, to_seconds(times[1].end).v);
   };
   const double alone = double(std::int64_t{1} << 33) / 1e9;  // half of the bytes
   for (const bool fold : {true, false}) {

@@ -25,7 +25,7 @@ TEST_CASE("causes are means over steps and, where no rank is named, over ranks",
   for (const Rank rank : {0, 1}) {
     test::comes_after(m, rank, reduce[rank], {{0}});
   }
-  const std::vector<Span> first = m.trace.spans;
+  const Spans first = m.trace.spans;
   for (Span s : first) {
     s.step = 1;
     for (SimTime* t : {&s.begin, &s.active, &s.end}) *t = seconds(10) + 2 * *t;

@@ -11,6 +11,7 @@
 #include "core/ir/program.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/trace/trace.hpp"
+#include "tests/core/trace/edit_spans.hpp"
 
 namespace lockstep::test {
 
@@ -154,8 +155,10 @@ inline void sort_spans(HandMade& m) {
   const auto key = [&](const Span& s) {
     return std::tuple(s.step, s.rank, m.trace.roles[s.rank].ops[s.op].stream, s.begin, s.op.v);
   };
-  std::sort(m.trace.spans.begin(), m.trace.spans.end(),
-            [&](const Span& a, const Span& b) { return key(a) < key(b); });
+  edit_spans(m.trace, [&](auto& spans) {
+    std::sort(spans.begin(), spans.end(),
+              [&](const Span& a, const Span& b) { return key(a) < key(b); });
+  });
 }
 
 /// The uniform pipeline of the textbooks: p stages, m microbatches, forward f, backward b seconds,
@@ -200,8 +203,10 @@ inline HandMade pipeline(int p, int m, double f, double b, bool one_f_one_b) {
       progress = true;
     }
   }
-  std::stable_sort(world.trace.spans.begin(), world.trace.spans.end(),
-                   [](const Span& x, const Span& y) { return x.rank < y.rank; });
+  edit_spans(world.trace, [](auto& spans) {
+    std::stable_sort(spans.begin(), spans.end(),
+                     [](const Span& x, const Span& y) { return x.rank < y.rank; });
+  });
   return world;
 }
 

@@ -51,7 +51,7 @@ TEST_CASE("what another step does beside this one counts within the step's time 
   HandMade m = empty_world(1);
   add(m, 0, call(Phase::F, 0, 0), "forward", 0, 0, 2);
   add(m, 0, call(Phase::F, 0, 0), "forward", 1, 1, 5);
-  m.trace.spans.back().step = 1;
+  test::edit_spans(m.trace, [](auto& spans) { spans.back().step = 1; });
   sort_spans(m);
   const RankWork first = work_of(StepGraph(m.trace, 0), 0);
   REQUIRE(first.compute.size() == 2);

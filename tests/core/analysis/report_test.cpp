@@ -225,7 +225,7 @@ TEST_CASE("folded ranks take the times of the rank that stands for them", "[core
     add(folded, rank, call(Phase::F, 0, 0), "forward", 0, 0, 3);
   }
   folded.trace.same_as = {0, 0, 0};
-  folded.trace.spans.resize(1);
+  folded.trace.spans = {folded.trace.spans[0]};
   CHECK(report_json(report_of(folded)) == report_json(report_of(whole)));
 }
 

@@ -11,6 +11,7 @@
 #include "core/analysis/critical_path.hpp"
 #include "core/analysis/report.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/trace/edit_spans.hpp"
 
 namespace lockstep {
 namespace {
@@ -57,8 +58,10 @@ void sort(Trace& t) {
   const auto key = [&](const Span& s) {
     return std::tuple(s.step, s.rank, t.roles[s.rank].ops[s.op].stream, s.begin);
   };
-  std::stable_sort(t.spans.begin(), t.spans.end(),
-                   [&](const Span& a, const Span& b) { return key(a) < key(b); });
+  test::edit_spans(t, [&](auto& spans) {
+    std::stable_sort(spans.begin(), spans.end(),
+                     [&](const Span& a, const Span& b) { return key(a) < key(b); });
+  });
 }
 
 /// A random trace, whose streams run steps at different times, whose ranks may lack steps, and

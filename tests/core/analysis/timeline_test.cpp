@@ -37,7 +37,7 @@ TEST_CASE("ranks that others stand for are counted, not drawn", "[core][analysis
     test::add(m, rank, test::call(Phase::F, 0, 0), "forward", 0, 0, 3);
   }
   m.trace.same_as = {0, 0, 0};
-  m.trace.spans.resize(1);
+  m.trace.spans = {m.trace.spans[0]};
   const std::string text = draw_timeline(m.trace);
   CHECK_THAT(text, ContainsSubstring("rank 0  F0-"));
   CHECK_THAT(text, !ContainsSubstring("rank 1"));

@@ -14,7 +14,7 @@ TEST_CASE("a trace without its program tells the same times", "[core][analysis]"
   for (const int p : {1, 2, 4}) {
     test::HandMade world = pipeline(p, 8, 1, 2, true);
     // A second step, half as fast, apart from the first.
-    const std::vector<Span> first = world.trace.spans;
+    const Spans first = world.trace.spans;
     for (Span s : first) {
       s.step = 1;
       for (SimTime* t : {&s.begin, &s.active, &s.end}) *t = 2 * *t + test::seconds(100);

@@ -153,11 +153,10 @@ TEST_CASE("a trace of steps that are not finite is JSON, and reads back", "[core
 TEST_CASE("times from a picosecond to a hundred days read back exactly", "[core][trace]") {
   const TemporaryFolder folder;
   Trace trace = two_stages(1, false);
-  trace.spans.resize(1);
+  const Span first = trace.spans[0];
   for (std::int64_t ps = 1; ps < 8'000'000'000'000'000'000; ps = ps < 1000 ? ps + 1 : ps * 7 + 1) {
-    trace.spans[0].begin = SimTime{ps};
-    trace.spans[0].active = SimTime{ps + ps / 32};
-    trace.spans[0].end = SimTime{ps + ps / 16};
+    trace.spans = {{first.rank, first.op, first.step, SimTime{ps}, SimTime{ps + ps / 32},
+                    SimTime{ps + ps / 16}}};
     REQUIRE(write_chrome_trace(trace, folder / "t.json").ok());
     const Result<Trace> read = read_chrome_trace(folder / "t.json");
     REQUIRE(read.ok());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -34,7 +35,7 @@ inline std::string unsound(const Trace& trace) {
       if (rank < -1 || rank >= static_cast<Rank>(ranks)) return "a group's rank";
     }
   }
-  const Span* before = nullptr;
+  std::optional<Span> before;
   const auto stream = [&](const Span& span) {
     const auto role = static_cast<std::size_t>(trace.role_of_rank[span.rank]);
     return trace.roles[role].ops[span.op].stream;
@@ -44,13 +45,13 @@ inline std::string unsound(const Trace& trace) {
     const auto role = static_cast<std::size_t>(trace.role_of_rank[span.rank]);
     if (!in(span.op.v, trace.roles[role].ops)) return "a span's op";
     if (span.begin > span.active || span.active > span.end) return "a span's times";
-    if (before != nullptr) {
+    if (before) {
       const auto a = std::tuple(before->step, before->rank, stream(*before));
       const auto b = std::tuple(span.step, span.rank, stream(span));
       if (b < a || (a == b && span.begin < before->begin)) return "the order of spans";
       if (a == b && span.active < before->end) return "two spans at one time on a stream";
     }
-    before = &span;
+    before = span;
   }
   for (const Flow& flow : trace.flows) {
     if (!in(flow.kind, trace.names)) return "a flow's kind";

@@ -71,7 +71,7 @@ TEST_CASE("ops that differ in microbatch and number alone share a form", "[core]
     }
   }
   CHECK(list.size() == 700);
-  CHECK(list.forms() == 7);
+  CHECK(list.forms().size() == 7);
 }
 
 TEST_CASE("an op that is replaced leaves those that shared its form as they were",

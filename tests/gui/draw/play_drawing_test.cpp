@@ -70,13 +70,13 @@ TEST_CASE("a message that nobody could see is shown for a sixtieth of the step",
     return std::count_if(list.fills.begin(), list.fills.end(),
                          [](const Fill& fill) { return fill.width == 12 && fill.height == 12; });
   };
-  const auto first = std::find_if(step.graph.spans().begin(), step.graph.spans().end(),
-                                  [&](const Span& s) { return run->lanes.look(s) == Look::Send; });
+  const Span first = *std::find_if(step.graph.spans().begin(), step.graph.spans().end(),
+                                   [&](const Span& s) { return run->lanes.look(s) == Look::Send; });
   const SimTime least = step.graph.makespan() / 60;
-  REQUIRE(first->end - first->active < least / 10);
-  CHECK(tokens(first->active - SimTime{1}) == 0);
-  CHECK(tokens(first->active + least / 2) == 1);
-  CHECK(tokens(first->active + least + least / 10) == 0);
+  REQUIRE(first.end - first.active < least / 10);
+  CHECK(tokens(first.active - SimTime{1}) == 0);
+  CHECK(tokens(first.active + least / 2) == 1);
+  CHECK(tokens(first.active + least + least / 10) == 0);
 }
 
 TEST_CASE("ranks that do the same have boxes of their own where there are few", "[gui][draw]") {

@@ -257,13 +257,13 @@ TEST_CASE("the picture has a row per lane under a ruler, and points find spans",
   CHECK_THAT(picture, ContainsSubstring("\"40 ms\""));
   CHECK_THAT(picture, ContainsSubstring("idle hatch1"));
 
-  CHECK(span_at(*run, layout, frame, {200, 30}) == 0U);
-  CHECK(span_at(*run, layout, frame, {150, 50}) == 1U);
-  CHECK_FALSE(span_at(*run, layout, frame, {250, 50}));
-  CHECK(span_at(*run, layout, frame, {598, 65}) == 2U);  // within reach
-  CHECK_FALSE(span_at(*run, layout, frame, {590, 65}));
-  CHECK_FALSE(span_at(*run, layout, frame, {200, 200}));
-  CHECK_FALSE(span_at(*run, layout, frame, {50, 30}));  // the label
+  CHECK(span_at(layout, frame, {200, 30}) == 0U);
+  CHECK(span_at(layout, frame, {150, 50}) == 1U);
+  CHECK_FALSE(span_at(layout, frame, {250, 50}));
+  CHECK(span_at(layout, frame, {598, 65}) == 2U);  // within reach
+  CHECK_FALSE(span_at(layout, frame, {590, 65}));
+  CHECK_FALSE(span_at(layout, frame, {200, 200}));
+  CHECK_FALSE(span_at(layout, frame, {50, 30}));  // the label
 }
 
 TEST_CASE("what is scrolled away is not drawn over what is pinned", "[gui][draw]") {

@@ -59,8 +59,8 @@ TEST_CASE("matches follow each other in time, there and back", "[gui][model]") {
 TEST_CASE("neighbours lie on the same lane, over the border of steps", "[gui][model]") {
   Trace trace = test::empty_trace(1);
   trace.spans = {test::span(0, 0, 0 * kMs, 1 * kMs), test::span(0, 1, 1 * kMs, 2 * kMs),
-                 test::span(0, 48, 0 * kMs, 1 * kMs), test::span(0, 0, 5 * kMs, 6 * kMs)};
-  trace.spans[3].step = 1;
+                 test::span(0, 48, 0 * kMs, 1 * kMs)};
+  trace.spans.push_back({0, OpId{0}, 1, 5 * kMs, 5 * kMs, 6 * kMs});
   const RunPtr run = make_run("two steps", std::move(trace));
   CHECK(neighbour(*run, 0, +1) == SpanId{1});
   CHECK(neighbour(*run, 1, +1) == SpanId{3});
