@@ -36,6 +36,7 @@ std::vector<BufferId> temporaries_by_last(const Role& role) {
 
 BufferUses::BufferUses(const Role& role) : begin_(role.buffers.size() + 1, 0) {
   StreamUses uses(role.buffers.size());
+  uses.reserve(2 * role.buffers.size());
   IndexVector<BufferId, BufferId> root(role.buffers.size());
   for (const BufferId id : root.ids()) root[id] = role.root(id);
   for (const OpId id : role.ops.ids()) {

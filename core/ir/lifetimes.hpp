@@ -27,7 +27,9 @@ class StreamUses {
   };
 
   /// Of so many buffers.
-  explicit StreamUses(std::size_t buffers) : newest_(buffers, -1) { uses_.reserve(2 * buffers); }
+  explicit StreamUses(std::size_t buffers) : newest_(buffers, -1) {}
+  /// Makes room for so many uses.
+  void reserve(std::size_t uses) { uses_.reserve(uses); }
   /// Notes that an op, whose id is not less than those before, uses a root buffer.
   void add(BufferId root, Stream stream, OpId op) {
     for (std::int32_t at = newest_[root]; at >= 0; at = uses_[at].next) {
@@ -38,15 +40,6 @@ class StreamUses {
     }
     uses_.push_back({root, stream, op, op, newest_[root]});
     newest_[root] = uses_.next() - 1;
-  }
-  /// Notes that a root is used as another one is, by the ops op_of(op) instead of `op`.
-  template <class OpOf>
-  void add_like(BufferId root, BufferId other, OpOf&& op_of) {
-    for (std::int32_t at = newest_[other]; at >= 0; at = uses_[at].next) {
-      const Use use = uses_[at];
-      uses_.push_back({root, use.stream, op_of(use.first), op_of(use.last), newest_[root]});
-      newest_[root] = uses_.next() - 1;
-    }
   }
   /// All uses, in the order in which they were added, each at its first op.
   std::span<const Use> all() const { return uses_; }

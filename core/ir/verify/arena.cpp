@@ -24,15 +24,14 @@ class Tenancies {
 
   void check() {
     find_uses();
-    std::vector<BufferId> all;
     for (const BufferId id : role_.buffers.ids()) {
-      if (role_.buffer(id).persistent()) all.push_back(id);
+      if (role_.buffer(id).persistent() && !faults_.full()) begin(id);
     }
-    const std::vector<BufferId> temporaries = temporaries_by_first(role_);
-    all.insert(all.end(), temporaries.begin(), temporaries.end());
-    for (const BufferId id : all) {
+    for (const BufferId id : temporaries_by_first(role_)) {
       if (faults_.full()) return;
-      if (!role_.buffer(id).persistent()) check_lifetime(id);
+      uses_of_it_.clear();
+      visit_uses(id, [this](const Use& use) { uses_of_it_.push_back(use); });
+      check_lifetime(id);
       begin(id);
     }
   }
@@ -48,7 +47,7 @@ class Tenancies {
     return {bytes, bytes > 0 ? role_.buffers.size() : 0};
   }
 
-  /// Asks the ops of microbatches that repeat no others. What repeats them is used as they are.
+  /// Asks the ops about buffers that stand for no others. Those that do are used as these are.
   void find_uses() {
     IndexVector<BufferId, BufferId> asked(role_.buffers.size());  // the root, if ops are asked
     for (const BufferId id : asked.ids()) {
@@ -63,20 +62,34 @@ class Tenancies {
         if (root.valid()) uses_.add(root, op.stream, id);
       }
     }
-    for (const BufferId id : asked.ids()) {
-      const BufferId original = repeats_.original(role_id_, id);
-      if (original == id) continue;
-      const Microbatch mb = repeats_.owner(role_id_, id);
-      uses_.add_like(id, original, [&](OpId op) { return repeats_.counterpart(role_id_, op, mb); });
+  }
+
+  struct Use {
+    Stream stream;
+    OpId first, last;
+  };
+  /// Calls visit(use) for each stream that uses a root.
+  template <class Visit>
+  void visit_uses(BufferId root, Visit&& visit) const {
+    const BufferId original = repeats_.original(role_id_, root);
+    if (original == root) {
+      uses_.visit(root, [&](const StreamUses::Use& use) {
+        visit(Use{use.stream, use.first, use.last});
+      });
+    } else {
+      const auto own = repeats_.counterparts(role_id_, repeats_.owner(role_id_, root));
+      uses_.visit(original, [&](const StreamUses::Use& use) {
+        visit(Use{use.stream, own(use.first), own(use.last)});
+      });
     }
   }
 
   void check_lifetime(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
     bool outside = false;
-    uses_.visit(id, [&](const StreamUses::Use& use) {
+    for (const Use& use : uses_of_it_) {
       outside = outside || use.first < buffer.first() || buffer.last() < use.last;
-    });
+    }
     if (!outside) return;
     for (const OpId op : role_.ops.ids()) {
       if (buffer.first() <= op && op <= buffer.last()) continue;
@@ -90,7 +103,7 @@ class Tenancies {
   /// that its users wait for those who have used them.
   void begin(BufferId id) {
     const Buffer& buffer = role_.buffer(id);
-    const bool used = uses_.any(id);
+    const bool used = !uses_of_it_.empty();
     BufferId living, newest, last;
     Users before;
     arenas_[buffer.tier].visit(
@@ -102,8 +115,7 @@ class Tenancies {
           tenancy.newest = id;
           if (tenancy.used.valid() && tenancy.used != last) {
             last = tenancy.used;
-            uses_.visit(last,
-                        [&](const StreamUses::Use& use) { before.add(use.stream, use.last.v); });
+            visit_uses(last, [&](const Use& use) { before.add(use.stream, use.last.v); });
           }
           // Those who used the bytes before it need not be remembered: who has waited for its users
           // has waited for all that they have waited for.
@@ -111,10 +123,10 @@ class Tenancies {
         });
     if (living.valid()) return add_overlap(id, living);
     // What the first op of a stream has waited for, those behind it need not be asked about.
-    uses_.visit(id, [&](const StreamUses::Use& use) {
+    for (const Use& use : uses_of_it_) {
       const OpId earlier = order_.first_unordered(before, use.first);
       if (earlier.valid()) add_use_too_early(use.first, id, earlier);
-    });
+    }
   }
 
   /// Whether a buffer that began before is alive at the op, or at all if the op is invalid.
@@ -158,7 +170,8 @@ class Tenancies {
   const Repeats& repeats_;
   const HappensBefore& order_;
   Faults& faults_;
-  StreamUses uses_;  // of roots that have a lifetime
+  StreamUses uses_;              // of roots that have a lifetime and stand for no others
+  std::vector<Use> uses_of_it_;  // of the buffer that begins, unless it is persistent
   IndexArray<Tier, CellMap<Tenancy>, kNumTiers> arenas_;
 };
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "core/base/index_vector.hpp"
 #include "core/ir/program.hpp"
@@ -16,47 +15,47 @@ namespace lockstep::verification {
 /// An op follows the ops before it on its stream and those in `after`, and no others.
 class HappensBefore {
  public:
-  using Clock = StreamClock;
-
-  explicit HappensBefore(const Role& role)
-      : role_(role), clocks_(std::make_unique_for_overwrite<Clock[]>(role.ops.size())) {}
+  explicit HappensBefore(const Role& role) : role_(role), clocks_(role.ops.size()) {}
 
   /// Finds the clocks of `ops`, which come in the order of their ids, as if there were no others.
   /// They wait only where waits(op, n) says that the op does for the one at place n of its `after`,
   /// which must be one of `ops`.
   template <class Ops, class Waits>
   void follow(const Ops& ops, Waits&& waits) {
-    Clock none;
-    none.fill(-1);
-    IndexArray<Stream, OpId, kNumStreams> tails;
+    clocks_.forget();
+    IndexArray<Stream, StreamClocks::Clock, kNumStreams> tails;
     for (const OpId id : ops) {
       const Op& op = role_.op(id);
-      OpId& tail = tails[op.stream];
-      Clock& clock = clocks_[to_size(id)] = tail.valid() ? clocks_[to_size(tail)] : none;
+      StreamClocks::Clock& clock = tails[op.stream];
       const auto after = role_.after_of(op);
       for (std::size_t n = 0; n < after.size(); ++n) {
-        if (waits(id, n)) clock.merge(clocks_[to_size(after[n])]);
+        if (!waits(id, n)) continue;
+        // What an op of the same stream has heard, those behind it know.
+        const Stream theirs = role_.op(after[n]).stream;
+        if (theirs != op.stream) clocks_.hear(clock, after[n], theirs);
       }
-      clock[op.stream] = id.v;
-      tail = id;
+      clocks_.keep(clock, id, op.stream);
     }
   }
 
-  /// What has ended when the op begins. The op itself counts as ended, so that it may touch a
-  /// buffer twice.
-  const Clock& before(OpId op) const { return clocks_[to_size(op)]; }
+  /// Whether an op of `stream` has ended when `op` begins, which itself counts as ended, so that it
+  /// may touch a buffer twice. Asked about op -1, which stands for none, it is true.
+  bool ended(std::int32_t earlier, Stream stream, OpId op) const {
+    if (stream == role_.op(op).stream) return earlier <= op.v;
+    return earlier <= clocks_.newest(op, stream);
+  }
   /// One of the users, which are ops, that has not ended when `op` begins; invalid if all have.
   OpId first_unordered(const Users& users, OpId op) const {
     OpId first;
     users.visit([&](Stream stream, std::int32_t user) {
-      if (!first.valid() && user > before(op)[stream]) first = {user};
+      if (!first.valid() && !ended(user, stream, op)) first = {user};
     });
     return first;
   }
 
  private:
   const Role& role_;
-  std::unique_ptr<Clock[]> clocks_;  // by op; of those that were not followed it says nothing
+  StreamClocks clocks_;  // of those that were not followed it says nothing
 };
 
 }  // namespace lockstep::verification

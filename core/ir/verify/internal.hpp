@@ -2,6 +2,7 @@
 // check_deadlock() and check_meaning() require it of every part before them, too.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
@@ -64,14 +65,14 @@ class Ranges {
   void touch_all(const Op& op, std::vector<Touch>& touches) const;
   /// Bytes [offset, offset + bytes) of a buffer. A piece is taken to be the first member's.
   Touch part(BufferId buffer, std::int64_t offset, std::int64_t bytes, Access access) const;
-  BufferId root(BufferId buffer) const { return roots_[buffer]; }
+  BufferId root(BufferId buffer) const { return is_view(buffer) ? view(buffer).root : buffer; }
   /// Where it begins in its root, in bytes.
   std::int64_t offset(BufferId buffer) const { return is_view(buffer) ? view(buffer).offset : 0; }
   bool is_piece(BufferId buffer) const { return role_.buffer(buffer).piece_of().valid(); }
 
  private:
   struct View {
-    BufferId buffer;
+    BufferId buffer, root;
     std::int64_t offset = 0;
     std::int64_t bytes_of_pieces = 0;  // that the role's ranks touch together, if it is a piece
   };
@@ -79,11 +80,14 @@ class Ranges {
   Touch touched(BufferId buffer, std::int64_t bytes, Access access) const;
   const Program& program_;
   const Role& role_;
-  bool is_view(BufferId buffer) const { return roots_[buffer] != buffer; }
+  bool is_view(BufferId buffer) const { return part_[buffer] != 0; }
   const View& view(BufferId buffer) const;
 
-  IndexVector<BufferId, BufferId> roots_;
+  static constexpr std::size_t kParts = 255;
   std::vector<View> views_;  // by buffer, ascending; most buffers are none
+  /// Of each view, in which part of views_ it is, counted from 1; 0 of other buffers.
+  IndexVector<BufferId, std::uint8_t> part_;
+  std::size_t part_size_ = 1;  // of views_; most roles have few views, and each is a part
   /// By group: the positions in it of the role's ranks, ascending; empty if it has no broadcasts.
   IndexVector<GroupId, std::vector<int>> positions_;
 };

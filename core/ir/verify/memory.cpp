@@ -73,7 +73,7 @@ class Races {
   }
 
   bool ended_before(const History& piece, OpId id) const {
-    return piece.write.v <= order_.before(id)[piece.stream];
+    return order_.ended(piece.write.v, piece.stream, id);
   }
 
   void read(OpId id, const Touch& touch) {

@@ -1,13 +1,14 @@
 #include "core/ir/verify/repeats.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/ir/verify/meaning.hpp"
 
 namespace lockstep::verification {
 namespace {
 
-constexpr Microbatch kShared = -1, kUnused = -2;  // of a root
+constexpr std::int16_t kShared = -1, kUnused = -2;  // of a root
 
 // Ages are small where microbatches find the same: it was made before the first of them. Of more
 // changes than a byte counts nothing is known, and the microbatches are followed one by one.
@@ -91,7 +92,7 @@ Repeats::Does Repeats::does(const Op& op, std::size_t argument) const {
 void Repeats::sort_ops(const Role& role, ByMicrobatch& ops) {
   ops.place.resize(role.ops.size());
   ops.begin.assign(to_size(count_) + 1, 0);
-  ops.all_wait.assign(role.ops.size(), static_cast<WaitBits>(~0u));
+  ops.all_wait.resize(count_);
   for (const OpId id : role.ops.ids()) {
     const Microbatch mb = microbatch_of(role.op(id));
     if (mb >= 0) ops.place[id] = ops.begin[mb + 1]++;
@@ -129,18 +130,20 @@ void Repeats::exclude(RoleId id) {
   }
 }
 
-IndexVector<BufferId, Microbatch> Repeats::owners(RoleId id) const {
+IndexVector<BufferId, Repeats::Owner> Repeats::owners(RoleId id) const {
   const Role& role = program_.roles[id];
   const Ranges& ranges = ranges_[to_size(id)];
-  IndexVector<BufferId, Microbatch> owner(role.buffers.size(), kUnused);
+  IndexVector<BufferId, Owner> owner(role.buffers.size(), kUnused);
   for (const BufferId buffer : role.buffers.ids()) {
     if (role.buffer(buffer).persistent()) owner[buffer] = kShared;
   }
   for (const OpId op : role.ops.ids()) {
-    const Microbatch mb = microbatch(id, op);
+    const Microbatch number = microbatch(id, op);
+    const bool counts = number <= std::numeric_limits<Owner>::max();
+    const Owner mb = counts ? static_cast<Owner>(number) : kShared;
     for (const BufferId argument : role.args_of(role.op(op))) {
-      Microbatch& of = owner[ranges.root(argument)];
-      of = of == kUnused || of == mb ? mb : kShared;
+      Owner& of = owner[ranges.root(argument)];
+      if (of != mb) of = of == kUnused ? mb : kShared;
     }
   }
   return owner;
@@ -178,8 +181,10 @@ Repeats::Comparison Repeats::begin_comparison(RoleId id) const {
 
 bool Repeats::repeats(RoleId id, Microbatch original, Microbatch mb) {
   const Role& role = program_.roles[id];
-  const ByMicrobatch& ops = roles_[id];
+  ByMicrobatch& ops = roles_[id];
   if (ops.count(original) != ops.count(mb)) return false;
+  std::vector<WaitBits>& all_wait = ops.all_wait[original];
+  if (all_wait.empty()) all_wait.assign(to_size(ops.count(mb)), static_cast<WaitBits>(~0u));
   for (std::int32_t n = 0; n < ops.count(mb); ++n) {
     const OpId at_a = ops.at(original, n), at_b = ops.at(mb, n);
     const Op &a = role.op(at_a), &b = role.op(at_b);
@@ -188,7 +193,8 @@ bool Repeats::repeats(RoleId id, Microbatch original, Microbatch mb) {
                       a.stage == b.stage && a.root == b.root && a.rows == b.rows &&
                       a.args_count == b.args_count;
     if (!same || !same_arguments(id, a, b)) return false;
-    keep_common_waits(id, at_a, at_b);
+    WaitBits& known = all_wait[to_size(n)];
+    known = static_cast<WaitBits>(known & common_waits(id, at_a, at_b));
   }
   return true;
 }
@@ -197,7 +203,7 @@ bool Repeats::repeats(RoleId id, Microbatch original, Microbatch mb) {
 bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
   const Role& role = program_.roles[id];
   const Ranges& ranges = ranges_[to_size(id)];
-  const IndexVector<BufferId, Microbatch>& owner = owners_[id];
+  const IndexVector<BufferId, Owner>& owner = owners_[id];
   Comparison& known = comparisons_[id];
   const auto args_a = role.args_of(a), args_b = role.args_of(b);
   for (std::size_t n = 0; n < a.args_count; ++n) {
@@ -215,10 +221,9 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
       if (a.kind == OpKind::Call && does(a, n) == Does::PutLoss) continue;
       return false;
     }
-    if (owner[root_a] != a.microbatch || owner[root_b] != b.microbatch ||
-        ranges.offset(of_a) != ranges.offset(of_b)) {
-      return false;
-    }
+    if (owner[root_a] != a.microbatch || owner[root_b] != b.microbatch) return false;
+    const bool views = root_a != of_a || root_b != of_b;
+    if (views && ranges.offset(of_a) != ranges.offset(of_b)) return false;
     BufferId& image = known.image[root_a];
     if (image.valid() && owner[image] == b.microbatch) {
       if (image != root_b) return false;
@@ -233,22 +238,21 @@ bool Repeats::same_arguments(RoleId id, const Op& a, const Op& b) {
   return true;
 }
 
-/// Keeps of the ops for which `a` waits those whose places are also waited for by `b`, which stands
-/// at the place of `a` in its microbatch.
-void Repeats::keep_common_waits(RoleId id, OpId a, OpId b) {
+/// Of the ops for which `a` waits, those whose places are also waited for by `b`, which stands at
+/// the place of `a` in its microbatch.
+Repeats::WaitBits Repeats::common_waits(RoleId id, OpId a, OpId b) const {
   const Role& role = program_.roles[id];
-  ByMicrobatch& ops = roles_[id];
+  const IndexVector<OpId, std::int32_t>& place = roles_[id].place;
   const auto of_a = role.after_of(role.op(a)), of_b = role.after_of(role.op(b));
+  const Microbatch mb_a = microbatch(id, a), mb_b = microbatch(id, b);
   unsigned common = 0;
   for (std::size_t n = 0; n < std::min(of_a.size(), kWaits); ++n) {
-    if (microbatch(id, of_a[n]) != microbatch(id, a)) continue;
+    if (microbatch(id, of_a[n]) != mb_a) continue;
     for (const OpId other : of_b) {
-      const bool same =
-          microbatch(id, other) == microbatch(id, b) && ops.place[other] == ops.place[of_a[n]];
-      if (same) common |= 1u << n;
+      if (place[other] == place[of_a[n]] && microbatch(id, other) == mb_b) common |= 1u << n;
     }
   }
-  ops.all_wait[a] = static_cast<WaitBits>(ops.all_wait[a] & common);
+  return static_cast<WaitBits>(common);
 }
 
 }  // namespace lockstep::verification

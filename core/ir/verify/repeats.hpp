@@ -35,10 +35,16 @@ class Repeats {
     const Microbatch mb = microbatch(role, op);
     return mb < 0 || originals_[mb] == mb ? OpId{} : counterpart(role, op, originals_[mb]);
   }
-  /// The op of microbatch `mb` that stands where `op` does among those of its own.
-  OpId counterpart(RoleId role, OpId op, Microbatch mb) const {
-    return roles_[role].at(mb, roles_[role].place[op]);
+  /// A function that gives of an op the one of microbatch `mb` that stands where it does among
+  /// those of its own.
+  auto counterparts(RoleId role, Microbatch mb) const {
+    const ByMicrobatch& ops = roles_[role];
+    return [place = ops.place.data(), own = ops.ops.data() + ops.begin[mb]](OpId op) {
+      return own[place[to_size(op)]];
+    };
   }
+  /// The same of one op.
+  OpId counterpart(RoleId role, OpId op, Microbatch mb) const { return counterparts(role, mb)(op); }
   /// The microbatch for which an op computes a part of a layer; -1 of others.
   Microbatch microbatch(RoleId role, OpId op) const {
     return microbatch_of(program_.roles[role].op(op));
@@ -54,7 +60,14 @@ class Repeats {
   /// Whether an original and all that repeat it wait at this op for the one at place `n` of its
   /// `after`, which is of the same microbatch.
   bool all_wait(RoleId role, OpId op, std::size_t n) const {
-    return n < kWaits && (roles_[role].all_wait[op] >> n & 1u) != 0;
+    const ByMicrobatch& ops = roles_[role];
+    return n < kWaits && (ops.all_wait[microbatch(role, op)][ops.place[op]] >> n & 1u) != 0;
+  }
+  /// Forgets what is known of buffers and waits, about which the checks of one role ask.
+  void forget_buffers() {
+    owners_ = {};
+    stands_for_ = {};
+    for (ByMicrobatch& ops : roles_) ops.all_wait = {};
   }
   /// The ops of a microbatch in their order.
   std::vector<OpId> ops(RoleId role, Microbatch mb) const;
@@ -64,6 +77,10 @@ class Repeats {
   /// those beyond, nothing is known.
   using WaitBits = std::uint16_t;
   static constexpr std::size_t kWaits = 16;
+
+  /// Keeps a microbatch in two bytes. There may be twice as many as these count; of later ones no
+  /// buffer is taken to be their own, so that they are followed one by one.
+  using Owner = std::int16_t;
 
   static Microbatch microbatch_of(const Op& op) {
     // That of an update is the number of the update.
@@ -77,8 +94,8 @@ class Repeats {
   struct ByMicrobatch {                     // the ops of a role's microbatches
     IndexVector<OpId, std::int32_t> place;  // among those of its microbatch
     IndexVector<Microbatch, std::int32_t> begin;
-    std::vector<OpId> ops;                 // of one microbatch after the other
-    IndexVector<OpId, WaitBits> all_wait;  // of originals
+    std::vector<OpId> ops;                                    // of one microbatch after the other
+    IndexVector<Microbatch, std::vector<WaitBits>> all_wait;  // by place, of originals alone
     OpId at(Microbatch mb, std::int32_t n) const { return ops[to_size(begin[mb] + n)]; }
     std::int32_t count(Microbatch mb) const { return begin[mb + 1] - begin[mb]; }
   };
@@ -92,11 +109,11 @@ class Repeats {
   void sort_ops(const Role& role, ByMicrobatch& ops);
   /// Excludes microbatches with ops that are followed one by one.
   void exclude(RoleId role);
-  IndexVector<BufferId, Microbatch> owners(RoleId role) const;
+  IndexVector<BufferId, Owner> owners(RoleId role) const;
   Comparison begin_comparison(RoleId role) const;
   bool repeats(RoleId role, Microbatch original, Microbatch mb);
   bool same_arguments(RoleId role, const Op& a, const Op& b);
-  void keep_common_waits(RoleId role, OpId a, OpId b);
+  WaitBits common_waits(RoleId role, OpId a, OpId b) const;
   Does does(const Op& op, std::size_t argument) const;
 
   const Program& program_;
@@ -105,7 +122,7 @@ class Repeats {
   Microbatch count_ = 0;
   IndexVector<RoleId, ByMicrobatch> roles_;
   /// By root, the microbatch that alone uses it; kShared if there are several, kUnused if none.
-  IndexVector<RoleId, IndexVector<BufferId, Microbatch>> owners_;
+  IndexVector<RoleId, IndexVector<BufferId, Owner>> owners_;
   IndexVector<RoleId, IndexVector<BufferId, BufferId>> stands_for_;  // by root of a repetition
   IndexVector<RoleId, Comparison> comparisons_;
   IndexVector<Microbatch, bool> excluded_;

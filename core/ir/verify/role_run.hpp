@@ -64,10 +64,10 @@ struct RoleRun {
   std::int64_t cell(int row, Microbatch mb) const { return std::int64_t{row} * microbatches + mb; }
 
  private:
-  std::deque<IntervalMap<Content>> contents_;  // of the buffers that live, and of none
-  std::vector<IntervalMap<Content>*> unused_;  // those of none
-  IndexVector<BufferId, IntervalMap<Content>*> content_of_;  // by root; null: it holds nothing
-  using End = std::pair<OpId, BufferId>;                     // the last op of a root
+  std::deque<IntervalMap<Content>> contents_;       // of the buffers that live, and of none
+  std::vector<std::int32_t> unused_;                // the places of those of none
+  IndexVector<BufferId, std::int32_t> content_of_;  // by root, a place; -1: it holds nothing
+  using End = std::pair<OpId, BufferId>;            // the last op of a root
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  // of those that hold something
 };
 

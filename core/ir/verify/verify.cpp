@@ -29,7 +29,11 @@ std::string buffer_name(const Program& program, const Role& role, BufferId id) {
 }
 
 Ranges::Ranges(const Program& program, const Role& role)
-    : program_(program), role_(role), roots_(role.buffers.size()) {
+    : program_(program), role_(role), part_(role.buffers.size(), 0) {
+  const auto views = std::count_if(role.buffers.begin(), role.buffers.end(),
+                                   [](const Buffer& buffer) { return buffer.is_view(); });
+  views_.reserve(to_size(views));
+  part_size_ = to_size(views) / kParts + 1;
   for (const BufferId id : role.buffers.ids()) {
     BufferId root = id;
     std::int64_t offset = 0;
@@ -37,14 +41,14 @@ Ranges::Ranges(const Program& program, const Role& role)
       offset += role.buffer(root).offset;
       root = role.buffer(root).parent();
     }
+    if (root == id) continue;
     if (root < id) {  // a parent that comes before its view, whose place is known
       offset += this->offset(root);
-      root = roots_[root];
+      root = this->root(root);
     }
-    roots_[id] = root;
-    if (root == id) continue;
     const bool piece = role.buffer(id).piece_of().valid();
-    views_.push_back({id, offset, piece ? span_of(program, role.buffer(id)).v : 0});
+    views_.push_back({id, root, offset, piece ? span_of(program, role.buffer(id)).v : 0});
+    part_[id] = static_cast<std::uint8_t>((views_.size() - 1) / part_size_ + 1);
   }
   positions_.resize(program.groups.size());
   for (const Op& op : role.ops) {
@@ -61,11 +65,14 @@ Touch Ranges::touched(BufferId buffer, std::int64_t bytes, Access access) const 
   if (!is_view(buffer)) return {buffer, 0, bytes, access};
   const View& view = this->view(buffer);
   if (view.bytes_of_pieces > 0) bytes = view.bytes_of_pieces;
-  return {root(buffer), view.offset, view.offset + bytes, access};
+  return {view.root, view.offset, view.offset + bytes, access};
 }
 
 const Ranges::View& Ranges::view(BufferId buffer) const {
-  return *std::lower_bound(views_.begin(), views_.end(), buffer,
+  const std::size_t begin = (part_[buffer] - 1u) * part_size_;
+  if (part_size_ == 1) return views_[begin];
+  const View* const part = views_.data() + begin;
+  return *std::lower_bound(part, part + std::min(part_size_, views_.size() - begin), buffer,
                            [](const View& view, BufferId id) { return view.buffer < id; });
 }
 
@@ -138,7 +145,7 @@ std::vector<Error> verify(const Program& program) {
   }
   std::deque<verification::Ranges> ranges;
   for (const Role& role : program.roles) ranges.emplace_back(program, role);
-  const verification::Repeats repeats(program, ranges);
+  verification::Repeats repeats(program, ranges);
   std::vector<const Role*> roles;
   for (const Role& role : program.roles) roles.push_back(&role);
   const std::vector<std::size_t> first = first_alike(roles);
@@ -148,6 +155,7 @@ std::vector<Error> verify(const Program& program) {
       verification::check_memory(program, r, ranges[to_size(r)], repeats, found);
     verification::check_gradients(program, r, ranges[to_size(r)], repeats, found);
   });
+  repeats.forget_buffers();
   if (faults.none()) verification::check_meaning(program, ranges, repeats, faults);
   return faults.take();
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/base/index_vector.hpp"
@@ -17,15 +19,12 @@ namespace lockstep {
 /// kept.
 class Dependencies {
  public:
-  explicit Dependencies(Role& role)
-      : role_(role), clocks_(std::make_unique_for_overwrite<Clock[]>(role.ops.size())) {
-    for (Clock& clock : tails_) clock.fill(-1);
-    begins_.reserve(role.ops.size() + 1);
-  }
+  explicit Dependencies(Role& role) : role_(role), clocks_(role.ops.size()) {}
 
   void begin(OpId op) {
     op_ = op;
     stream_ = role_.op(op).stream;
+    clock_ = &tails_[stream_];
     wanted_.clear();
     for (OpId earlier : role_.after_of(role_.op(op))) add(earlier);
   }
@@ -33,55 +32,47 @@ class Dependencies {
   /// The same where the op's stream is at hand.
   void add(OpId earlier, Stream theirs) {
     // An op of the same stream is waited for anyway.
-    if (theirs != stream_ && tails_[stream_][theirs] < earlier.v) {
+    if (theirs != stream_ && clocks_.newest(*clock_, theirs) < earlier.v) {
       wanted_.push_back({earlier, theirs});
     }
   }
   /// Keeps those waits of the op that nothing else implies.
   void end() {
-    Clock& clock = tails_[stream_];
-    begins_.push_back(static_cast<std::uint32_t>(after_.size()));
+    StreamClocks::Clock& clock = *clock_;
+    const std::size_t begin = after_.size();
     // The newest wait comes first, because those that it implies are not needed.
     if (wanted_.size() > 1) std::sort(wanted_.begin(), wanted_.end(), std::greater<>());
     for (const auto& [earlier, theirs] : wanted_) {
-      if (clock[theirs] >= earlier.v) continue;
+      if (clocks_.newest(clock, theirs) >= earlier.v) continue;
       after_.push_back(earlier);
-      clock.merge(clocks_[to_size(earlier)]);
+      clocks_.hear(clock, earlier, theirs);
     }
-    if (after_.size() > begins_.back() + 1)
-      std::sort(after_.begin() + begins_.back(), after_.end());
-    Clock& kept = clocks_[to_size(op_)];
-    kept = clock;  // before one place of it changes, for which the copy would wait
-    kept[stream_] = op_.v;
-    clock[stream_] = op_.v;
-  }
-  void store() {
-    begins_.push_back(static_cast<std::uint32_t>(after_.size()));
-    for (std::size_t i = 0; i < role_.ops.size(); ++i) {
-      role_.ops[i].after_begin = begins_[i];
-      role_.ops[i].after_count = static_cast<std::uint8_t>(begins_[i + 1] - begins_[i]);
+    if (after_.size() > begin + 1) {
+      std::sort(after_.begin() + static_cast<std::ptrdiff_t>(begin), after_.end());
     }
-    role_.after = std::vector<OpId>(after_.begin(), after_.end());  // without room to grow
+    clocks_.keep(clock, op_, stream_);
+    // Its former list has been read. At most one wait for each other stream is kept, so that the
+    // count fits its byte.
+    Op& op = role_.ops[op_];
+    op.after_begin = static_cast<std::uint32_t>(begin);
+    op.after_count = static_cast<std::uint8_t>(after_.size() - begin);
   }
+  void store() { role_.after = std::vector<OpId>(after_.begin(), after_.end()); }  // without room
 
  private:
-  // Says of each stream which is the newest op that is known to have ended. At most one wait for
-  // each other stream is kept, so that after_count fits its byte.
-  using Clock = StreamClock;
-
   Role& role_;
   OpId op_;
-  Stream stream_{};  // of the op
+  Stream stream_{};                       // of the op
+  StreamClocks::Clock* clock_ = nullptr;  // of the stream
   struct Wait {
     OpId op;
     Stream stream;  // of that op
     auto operator<=>(const Wait&) const = default;
   };
   std::vector<Wait> wanted_;
-  std::unique_ptr<Clock[]> clocks_;               // by op; those to come are not set
-  IndexArray<Stream, Clock, kNumStreams> tails_;  // of the newest op of each stream
-  std::vector<OpId> after_;
-  std::vector<std::uint32_t> begins_;
+  StreamClocks clocks_;
+  IndexArray<Stream, StreamClocks::Clock, kNumStreams> tails_;  // after the newest op of each
+  std::vector<OpId> after_;                                     // the new lists
 };
 
 }  // namespace lockstep

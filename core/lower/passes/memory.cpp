@@ -85,12 +85,13 @@ class ArenaPlanner {
  private:
   /// What a buffer does in the arena, from its first op to its last.
   struct Stay {
-    bool begun = false;
     FreeList::Lot lot = FreeList::kNothing;
-    std::int32_t former = 0, end_of_former = 0;  // who had its bytes before it, in former_
+    // Who had its bytes before it, in former_; -1: it has not begun.
+    std::int32_t former = -1, end_of_former = 0;
   };
 
   void find_uses() {
+    uses_.reserve(2 * role_.buffers.size());
     IndexVector<BufferId, BufferId> root_of(role_.buffers.size());
     for (const BufferId id : root_of.ids()) root_of[id] = role_.root(id);
     for (const OpId id : role_.ops.ids()) {
@@ -156,7 +157,7 @@ class ArenaPlanner {
   /// Places a buffer, if this is its first use.
   const Stay& begin_stay(BufferId root) {
     Stay& stay = stays_[root];
-    if (std::exchange(stay.begun, true)) return stay;
+    if (stay.former >= 0) return stay;
     stay.former = former_.next();
     stay.lot = place(role_.buffers[root], &former_);
     stay.end_of_former = former_.next();
