@@ -184,7 +184,8 @@ class SpaceSearch {
   }
 
   Result<void> estimate_and_simulate(const std::vector<LayoutPoint>& points) {
-    if (stopped() && !result_.found.empty()) return {};
+    // Where bounds left nothing to look at, nothing is stopped.
+    if (order_.empty() || (stopped() && !result_.found.empty())) return {};
     if (auto done = estimate(points); !done) return done;
     return simulate_finalists();
   }

@@ -37,7 +37,9 @@ TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
   };
   const auto tight = answer({"--params", "7B", "--gpu-mem", "24", "--gpus", "8"});
   REQUIRE(!tight["answer"].is_null());
-  CHECK(tight["answer"]["needed_memory_bytes"].get<double>() <= 24e9);
+  // Of published runs, nine in ten allocate up to 8 % more than is simulated.
+  CHECK(tight["answer"]["needed_memory_bytes"].get<double>() <= 24e9 / 1.08);
+  CHECK(tight["stopped"] == false);
   CHECK(tight["answer"]["layout"].get<std::string>().find("DDP") == std::string::npos);
   // 70 B are 1,260 GB of states: eight GPUs never.
   const auto large = answer({"--params", "70B", "--gpu-mem", "64", "--gpus", "8"});
