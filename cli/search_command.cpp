@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "backends/simulated_step.hpp"
@@ -102,15 +103,21 @@ std::string spare_text(const SpaceResult& result) {
       capacity / (1 + kMeasuredMemoryOver) / 1e9);
 }
 
-/// How sure it is that the first of the layouts that were simulated is the fastest.
-std::string certainty_text(const SpaceResult& result) {
-  if (result.found.size() < 2) return "";
+/// How sure it is that the first of the layouts that were simulated is the fastest; nullopt where
+/// there is no other, or it is not the fastest.
+std::optional<double> probability_of_first(const SpaceResult& result) {
+  if (result.found.size() < 2) return std::nullopt;
   const Seconds a = result.found[0].figures.step_time, b = result.found[1].figures.step_time;
-  if (b < a) return "";
+  return b < a ? std::nullopt : std::optional(certainty(a, b));
+}
+
+std::string certainty_text(const SpaceResult& result) {
+  const std::optional<double> sure = probability_of_first(result);
+  if (!sure) return "";
   return fmt::format(
       "the first is faster than the second with a probability of {}, as far as simulation agrees "
       "with measurement (docs/search.md)\n",
-      percent_text(certainty(a, b)));
+      percent_text(*sure));
 }
 
 std::string sensitivity_text(const SensitivityReport& report) {
@@ -120,7 +127,7 @@ std::string sensitivity_text(const SensitivityReport& report) {
         s.fits ? (s.slower < 0 ? "" : "+") + percent_text(s.slower) : "cannot be so";
     const std::string than = s.fits ? fmt::format(" ({} faster)", percent_text(s.by)) : "";
     table.add({s.change, more,
-               s.winner.empty() ? "none: no layout can be so"
+               s.winner.empty() ? "none of those that are compared"
                : s.other        ? s.winner + than
                                 : "the same"});
   }
@@ -184,6 +191,24 @@ nlohmann::ordered_json estimated_json(const std::vector<EstimatedLayout>& layout
                     {"family", family_of(e.point)},
                     {"step_time_s", e.estimate.step_time.v},
                     {"needed_memory_bytes", e.estimate.needed.v}});
+  }
+  return list;
+}
+
+/// The best of each family, with why it is slower than the best of all, and the families that lost.
+nlohmann::ordered_json families_json(const SpaceResult& result) {
+  nlohmann::ordered_json list = estimated_json(result.families);
+  for (std::size_t i = 0; i < result.families.size(); ++i) {
+    list[i]["because"] = i == 0 ? "" : why_slower(result.estimated.front(), result.families[i]);
+  }
+  return list;
+}
+nlohmann::ordered_json lost_json(const SpaceResult& result) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const LostFamily& f : result.lost) {
+    if (result.estimated.empty()) break;
+    list.push_back(
+        {{"family", f.name}, {"because", why_lost(f, result.estimated.front(), result.capacity)}});
   }
   return list;
 }
@@ -357,9 +382,13 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                       {"memory_of_rank_bytes", result->capacity.v},
                       {"counts", counts_json(result->counts)},
                       {"found", found_json(*result, unit)},
-                      {"families", estimated_json(result->families)},
+                      {"families", families_json(*result)},
+                      {"lost_families", lost_json(*result)},
                       {"front", estimated_json(result->front)},
                       {"undecided", result->undecided}});
+      if (const std::optional<double> sure = probability_of_first(*result)) {
+        json.back()["certainty"] = *sure;
+      }
       if (!type.empty()) json.back()["dtype"] = type;
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;

@@ -10,6 +10,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kMostLayouts = 6;
+constexpr std::size_t kMostSmall = 3;  // beside these, that fit where there is less memory
+constexpr double kLessMemory = 0.9;
 constexpr double kFarthest = 16;  // the factors that are tried at most
 constexpr int kBisections = 7;    // of 16 = 2⁴: to 2 %
 constexpr int kMostRanks = 1024;  // of which one may be slower in a simulation
@@ -29,6 +31,17 @@ class Candidates {
     }
     for (const EstimatedLayout& e : result.families) {
       if (e.point == first || layouts_.size() == kMostLayouts) continue;
+      if (auto done = add(e, result); !done) return done;
+    }
+    std::size_t small = 0;
+    const double most = kLessMemory * static_cast<double>(capacity_.v);
+    for (const EstimatedLayout& e : result.front) {
+      if (static_cast<double>(e.estimate.needed.v) > most || small == kMostSmall) continue;
+      ++small;
+      const bool known = std::any_of(layouts_.begin(), layouts_.end(), [&](const Candidate& c) {
+        return c.estimated->point == e.point;
+      });
+      if (known) continue;
       if (auto done = add(e, result); !done) return done;
     }
     return {};
@@ -172,7 +185,7 @@ Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& p
       {"half the bandwidth between nodes", bandwidth(true, 0.5), 1, 1, several},
       {"twice the bandwidth between nodes", bandwidth(true, 2), 1, 1, several},
       {"half the bandwidth inside nodes", bandwidth(false, 0.5), 1, 1, true},
-      {"10 % less memory", nothing, 0.9, 1, result.capacity.v > 0},
+      {"10 % less memory", nothing, kLessMemory, 1, result.capacity.v > 0},
       {"half the batch", batch(false), 1, 0.5, true},
       {"twice the batch", batch(true), 1, 2, true},
   };

@@ -36,6 +36,13 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   const auto answer = nlohmann::json::parse(json.out);
   const auto& list = answer["found"];
   REQUIRE(list.size() == 4);
+  // What the text says of families and of how sure it is, JSON says, too.
+  CHECK_THAT(table.out, ContainsSubstring("with a probability of"));
+  CHECK(answer["certainty"].get<double>() >= 0.5);
+  CHECK(answer["families"][0]["because"] == "");
+  for (const auto& lost : answer["lost_families"]) {
+    CHECK(!lost["because"].get<std::string>().empty());
+  }
   const auto& counts = answer["counts"];
   CHECK(counts["layouts"] == counts["too_large_by_bound"].get<int>() +
                                  counts["too_slow_by_bound"].get<int>() +
@@ -131,8 +138,9 @@ TEST_CASE("sizes share the time of a search, and what one leaves over goes to th
 TEST_CASE("a search says which sizes it did not look at to the end, and which fit nothing",
           "[cli]") {
   const TemporaryFolder folder;
-  const std::string file = tiny(folder, "gpt2-tiny", 16, 2);
-  const CommandOutcome text = lockstep({"search", file, "--nodes", "1,2", "--seconds", "0.001"});
+  const std::string file = tiny(folder, "gpt2-124m", 16, 2);
+  const CommandOutcome text =
+      lockstep({"search", file, "--nodes", "1,2", "--exhaustive", "--seconds", "0.6"});
   INFO(text.err);
   REQUIRE(text.exit_code == 0);
   CHECK_THAT(text.out, ContainsSubstring("not searched to the end") &&
