@@ -91,6 +91,23 @@ TEST_CASE("the objective decides which layout is the best", "[core][plan]") {
   CHECK(fast.found.front().figures.memory.needed > least);
 }
 
+TEST_CASE("of a family that is refused, the reason is the refusal", "[core][plan]") {
+  Scenario task = two_nodes();
+  task.cluster.device.memory = {};
+  task.training.global_batch_size = 8;  // DualPipeV needs twice as many microbatches as ranks
+  const Result<SpaceResult> result =
+      search_space(task, simulated_layout, simulated_probe, SpaceOptions());
+  if (!result) FAIL(to_string(result.error()));
+  std::size_t refused = 0;
+  for (const LostFamily& lost : result->lost) {
+    const std::string why = why_lost(lost, result->estimated.front(), result->capacity);
+    INFO(lost.name << ": " << why);
+    CHECK(why.find("none fits") == std::string::npos);  // every device holds everything
+    refused += why.find("refused: ") == 0 && why.size() > std::string("refused: ").size();
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("what the choice depends on is as an estimate of the changed cluster says",
           "[core][plan]") {
   const SpaceResult result = search();
