@@ -332,6 +332,9 @@ class Parser {
         ->check(CLI::Range(1, 10000000));
     sub->add_option("--interconnect", recommend_.interconnect, "nvlink, infiniband or pcie")
         ->capture_default_str();
+    sub->add_option("--seconds", recommend_.seconds, "try no further layouts after so long")
+        ->check(CLI::Range(1e-3, 1e9))
+        ->capture_default_str();
     sub->add_option("--threads", recommend_.threads, "threads that search; 0: one for each core")
         ->check(CLI::Range(0, 4096))
         ->capture_default_str();

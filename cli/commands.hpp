@@ -99,9 +99,10 @@ struct RecommendArguments {
   std::string model;    // instead of these: a preset, or a Hugging Face config.json
   std::string cluster;  // a preset or a profile (.toml)
   int nodes = 1;
-  int batch = 0;    // sequences of a step; 0: 16,384 tokens for every GPU
-  int seq_len = 0;  // 0: the model's, at most 8,192
-  int threads = 0;  // 0: one for each core
+  int batch = 0;        // sequences of a step; 0: 16,384 tokens for every GPU
+  int seq_len = 0;      // 0: the model's, at most 8,192
+  double seconds = 60;  // after this time no further layouts are tried
+  int threads = 0;      // 0: one for each core
   bool json = false;
 };
 int recommend_command(const RecommendArguments& arguments, const Console& console);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -10,7 +11,9 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/recommend_scenario.hpp"
+#include "cli/time_shares.hpp"
 #include "core/format/format.hpp"
+#include "core/memory/device_memory.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/plan/explain.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -18,6 +21,7 @@
 namespace lockstep {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 /// The best layout of a kind, as it was simulated in full.
@@ -27,17 +31,51 @@ struct Answer {
   std::string failure;  // if there is none that fits
 };
 
-Answer answer_of(const Scenario& scenario, const StrategyShape* shape, int threads) {
-  SpaceOptions options;
-  options.threads = threads;
-  if (shape) {
-    options.constraints.wanted = [shape](const LayoutPoint& p) { return shape->has(p); };
+/// What all searches of a command share.
+struct Searches {
+  int threads = 1;
+  TimeShares time;
+  const Console& console;
+  Clock::time_point start = Clock::now();
+  bool stopped = false;  // whether one of them ended before it had looked at everything
+
+  double now() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+  Result<SpaceResult> run(const Scenario& scenario, const StrategyShape* shape, double margin) {
+    SpaceOptions options;
+    options.threads = threads;
+    options.stop = [this] { return time.is_over(now()) || (console.cancel && *console.cancel); };
+    if (shape) {
+      options.constraints.wanted = [shape](const LayoutPoint& p) { return shape->has(p); };
+    }
+    const Bytes memory = memory_per_rank(scenario.cluster, ranks_to_divide(scenario));
+    options.most_memory =
+        Bytes{static_cast<std::int64_t>(static_cast<double>(memory.v) / (1 + margin))};
+    Result<SpaceResult> result = search_space(scenario, simulated_layout, simulated_probe, options);
+    stopped = stopped || (result ? result->stopped : options.stop());
+    return result;
   }
-  const Result<SpaceResult> result =
-      search_space(scenario, simulated_layout, simulated_probe, options);
+};
+
+/// The best layout of that shape, or of any, that leaves as much memory free as runs take more than
+/// is simulated.
+Answer answer_of(const Scenario& scenario, const StrategyShape* shape, Searches& searches) {
+  searches.time.begin_task(searches.now());
+  const Result<SpaceResult> result = searches.run(scenario, shape, kMeasuredMemoryOver);
   Answer answer;
   if (!result) {
     answer.failure = result.error().message;
+    if (shape || searches.stopped) return answer;
+    // How near the best comes that does not leave it free is worth knowing.
+    const Result<SpaceResult> tight = searches.run(scenario, shape, 0);
+    if (!tight) return answer;
+    const FoundLayout& found = tight->found.front();
+    answer.failure = fmt::format(
+        "none leaves {} of memory free, which runs may take more than is simulated "
+        "(docs/validation.md); nearest is {}, which needs {} of {}",
+        percent_text(1 - 1 / (1 + kMeasuredMemoryOver)), layout_name(found.scenario),
+        bytes_text(found.figures.memory.needed),
+        bytes_text(memory_per_rank(scenario.cluster, ranks_to_divide(scenario))));
     return answer;
   }
   answer.found = result->found.front();
@@ -49,28 +87,40 @@ Answer answer_of(const Scenario& scenario, const StrategyShape* shape, int threa
 
 struct RuleResult {
   RuleAnswer rule;
-  Answer answer;  // without anything if the rule has no answer
+  Answer answer = {};  // without anything if the rule has no answer
   double slower = 0;
-  std::string why;
+  std::string why = {};
 };
 
-/// The answers of the rules; rules that mean the same kind of layout share one search.
-std::vector<RuleResult> rule_results(const Recommendation& asked, int threads) {
+/// The rules' answers, which are not searched yet.
+std::vector<RuleResult> rules_of(const Recommendation& asked) {
   std::vector<RuleResult> results;
-  for (RuleAnswer& rule : rules_of_thumb(asked.question)) {
-    RuleResult result;
-    const auto same = std::find_if(results.begin(), results.end(), [&](const RuleResult& other) {
-      return !other.rule.strategy.empty() && other.rule.shape == rule.shape;
-    });
-    if (same != results.end()) {
-      result = *same;
-    } else if (!rule.strategy.empty()) {
-      result.answer = answer_of(asked.scenario, &rule.shape, threads);
-    }
-    result.rule = std::move(rule);
-    results.push_back(std::move(result));
-  }
+  for (RuleAnswer& rule : rules_of_thumb(asked.question)) results.push_back({std::move(rule)});
   return results;
+}
+
+/// The first rule with an answer that means the same kind of layout; such rules share one search.
+std::size_t first_alike(const std::vector<RuleResult>& rules, std::size_t i) {
+  const auto alike = [&](const RuleResult& other) {
+    return !other.rule.strategy.empty() && other.rule.shape == rules[i].rule.shape;
+  };
+  return static_cast<std::size_t>(std::find_if(rules.begin(), rules.end(), alike) - rules.begin());
+}
+
+/// How many searches the rules are.
+std::size_t searches_of(const std::vector<RuleResult>& rules) {
+  std::size_t searches = 0;
+  for (std::size_t i = 0; i < rules.size(); ++i) searches += first_alike(rules, i) == i;
+  return searches;
+}
+
+void search_rules(std::vector<RuleResult>& rules, const Recommendation& asked, Searches& searches) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].rule.strategy.empty()) continue;
+    const std::size_t first = first_alike(rules, i);
+    rules[i].answer =
+        first < i ? rules[first].answer : answer_of(asked.scenario, &rules[i].rule.shape, searches);
+  }
 }
 
 /// The fastest of what was simulated. A search gives only its own best layouts other settings, and
@@ -104,7 +154,7 @@ std::string figures_text(const FoundLayout& found, const std::string& unit) {
 }
 
 std::string text_of(const Recommendation& asked, const Answer& best,
-                    const std::vector<RuleResult>& rules) {
+                    const std::vector<RuleResult>& rules, bool stopped) {
   const RuleQuestion& q = asked.question;
   const std::string unit = trained_on(asked.scenario);
   std::string text =
@@ -131,7 +181,13 @@ std::string text_of(const Recommendation& asked, const Answer& best,
     if (!r.why.empty()) words += " (" + r.why + ")";
     line("", r.slower > 0 ? words : "which is the simulated answer");
   }
-  return text + "\nRules of thumb count 12 bytes per parameter and no activations.\n";
+  text += fmt::format(
+      "\nAnswers leave {} of memory free, which runs may take more than is simulated "
+      "(docs/validation.md).\n"
+      "Rules of thumb count 12 bytes per parameter and no activations.\n",
+      percent_text(1 - 1 / (1 + kMeasuredMemoryOver)));
+  if (stopped) text += "Not every layout was looked at (--seconds).\n";
+  return text;
 }
 
 Json json_of(const FoundLayout& found, const std::string& unit) {
@@ -143,12 +199,13 @@ Json json_of(const FoundLayout& found, const std::string& unit) {
           {"scenario", print_scenario(found.scenario)}};
 }
 
-Json json_of(const Recommendation& asked, const Answer& best,
-             const std::vector<RuleResult>& rules) {
+Json json_of(const Recommendation& asked, const Answer& best, const std::vector<RuleResult>& rules,
+             bool stopped) {
   const std::string unit = trained_on(asked.scenario);
   Json json = {{"task", search_task(asked.scenario)},
                {"parameters", asked.question.parameters},
                {"gpus", asked.question.gpus},
+               {"stopped", stopped},
                {"answer", best.found ? json_of(*best.found, unit) : Json(nullptr)}};
   if (!best.found) json["failure"] = best.failure;
   for (const RuleResult& r : rules) {
@@ -169,14 +226,17 @@ Json json_of(const Recommendation& asked, const Answer& best,
 int recommend_command(const RecommendArguments& arguments, const Console& console) {
   const Result<Recommendation> asked = recommendation_of(arguments);
   if (!asked) return report_error(console, asked.error());
-  const int threads = arguments.threads > 0
-                          ? arguments.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  std::vector<RuleResult> rules = rule_results(*asked, threads);
-  const Answer best = fastest(answer_of(asked->scenario, nullptr, threads), rules);
+  std::vector<RuleResult> rules = rules_of(*asked);
+  Searches searches{arguments.threads > 0
+                        ? arguments.threads
+                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
+                    TimeShares(arguments.seconds, 1 + searches_of(rules)), console};
+  const Answer any = answer_of(asked->scenario, nullptr, searches);
+  search_rules(rules, *asked, searches);
+  const Answer best = fastest(any, rules);
   compare(rules, best);
-  console.out << (arguments.json ? json_text(json_of(*asked, best, rules))
-                                 : text_of(*asked, best, rules));
+  console.out << (arguments.json ? json_text(json_of(*asked, best, rules, searches.stopped))
+                                 : text_of(*asked, best, rules, searches.stopped));
   return 0;
 }
 

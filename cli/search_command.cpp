@@ -5,11 +5,13 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
+#include "cli/time_shares.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/best_first.hpp"
@@ -89,15 +91,33 @@ std::string counts_text(const SpaceResult& result, double seconds) {
   return text;
 }
 
-/// How sure it is that the first of the layouts that were simulated is the fastest.
-std::string certainty_text(const SpaceResult& result) {
-  if (result.found.size() < 2) return "";
+/// What of its device's memory the first leaves free, if runs may take it.
+std::string spare_text(const SpaceResult& result) {
+  const auto capacity = static_cast<double>(result.capacity.v);
+  const auto needed = static_cast<double>(result.found.front().figures.memory.needed.v);
+  if (capacity <= 0 || needed * (1 + kMeasuredMemoryOver) <= capacity) return "";
+  return fmt::format(
+      "the first leaves {} of the memory free, and runs may take up to {} more than is simulated "
+      "(docs/validation.md): --max-memory {:.4g} looks for one that leaves so much\n",
+      percent_text(1 - needed / capacity), percent_text(kMeasuredMemoryOver),
+      capacity / (1 + kMeasuredMemoryOver) / 1e9);
+}
+
+/// How sure it is that the first of the layouts that were simulated is the fastest; nullopt where
+/// there is no other, or it is not the fastest.
+std::optional<double> probability_of_first(const SpaceResult& result) {
+  if (result.found.size() < 2) return std::nullopt;
   const Seconds a = result.found[0].figures.step_time, b = result.found[1].figures.step_time;
-  if (b < a) return "";
+  return b < a ? std::nullopt : std::optional(certainty(a, b));
+}
+
+std::string certainty_text(const SpaceResult& result) {
+  const std::optional<double> sure = probability_of_first(result);
+  if (!sure) return "";
   return fmt::format(
       "the first is faster than the second with a probability of {}, as far as simulation agrees "
       "with measurement (docs/search.md)\n",
-      percent_text(certainty(a, b)));
+      percent_text(*sure));
 }
 
 std::string sensitivity_text(const SensitivityReport& report) {
@@ -107,7 +127,7 @@ std::string sensitivity_text(const SensitivityReport& report) {
         s.fits ? (s.slower < 0 ? "" : "+") + percent_text(s.slower) : "cannot be so";
     const std::string than = s.fits ? fmt::format(" ({} faster)", percent_text(s.by)) : "";
     table.add({s.change, more,
-               s.winner.empty() ? "none: no layout can be so"
+               s.winner.empty() ? "none of those that are compared"
                : s.other        ? s.winner + than
                                 : "the same"});
   }
@@ -171,6 +191,24 @@ nlohmann::ordered_json estimated_json(const std::vector<EstimatedLayout>& layout
                     {"family", family_of(e.point)},
                     {"step_time_s", e.estimate.step_time.v},
                     {"needed_memory_bytes", e.estimate.needed.v}});
+  }
+  return list;
+}
+
+/// The best of each family, with why it is slower than the best of all, and the families that lost.
+nlohmann::ordered_json families_json(const SpaceResult& result) {
+  nlohmann::ordered_json list = estimated_json(result.families);
+  for (std::size_t i = 0; i < result.families.size(); ++i) {
+    list[i]["because"] = i == 0 ? "" : why_slower(result.estimated.front(), result.families[i]);
+  }
+  return list;
+}
+nlohmann::ordered_json lost_json(const SpaceResult& result) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const LostFamily& f : result.lost) {
+    if (result.estimated.empty()) break;
+    list.push_back(
+        {{"family", f.name}, {"because", why_lost(f, result.estimated.front(), result.capacity)}});
   }
   return list;
 }
@@ -249,10 +287,6 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const std::string unit = trained_on(base);
-  const auto start = Clock::now();
-  options.stop = [&] {
-    return seconds_since(start) > arguments.seconds || (console.cancel && *console.cancel);
-  };
   const bool live = console.live && !arguments.quiet;
   options.progress = [&](const SpaceNews& news) {
     if (!live) return;
@@ -276,6 +310,11 @@ int search_command(const SearchArguments& arguments, const Console& console) {
       for (const std::string& type : types) tasks.push_back({nodes, batch, type});
     }
   }
+  TimeShares time(arguments.seconds, tasks.size());
+  const auto start = Clock::now();
+  options.stop = [&] {
+    return time.is_over(seconds_since(start)) || (console.cancel && *console.cancel);
+  };
   const TrainingSpec own_types = base.training;
   const auto top = to_size(arguments.top);
   TextTable table(
@@ -285,8 +324,10 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   std::string best_in_type;
   double most = 0;
   std::optional<Error> failure;
+  std::string unfinished;  // searches that ended before they had looked at everything
   for (const auto& [nodes, batch, type] : tasks) {
     const auto begun = Clock::now();
+    time.begin_task(seconds_since(start));
     const std::string in_type = type.empty() ? "" : " in " + type;
     base.cluster.nodes = nodes;
     base.training = own_types;
@@ -295,8 +336,19 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     const Result<SpaceResult> result =
         search_space(base, simulated_layout, simulated_probe, options);
     if (live) console.err << "\r\x1b[K" << std::flush;
+    const bool stopped = result ? result->stopped : options.stop();
+    if (stopped) {
+      unfinished += (unfinished.empty() ? "" : "; ") +
+                    fmt::format("{} nodes, batch {}{}", nodes, batch, in_type);
+    }
     if (!result) {
       failure = result.error();
+      json.push_back({{"nodes", nodes},
+                      {"batch", batch},
+                      {"seconds", seconds_since(begun)},
+                      {"stopped", stopped},
+                      {"failure", failure->message}});
+      if (!type.empty()) json.back()["dtype"] = type;
       table.add({std::to_string(nodes), std::to_string(batch), "", "", "", "",
                  (type.empty() ? "" : type + ": ") + result.error().message});
       continue;
@@ -324,13 +376,19 @@ int search_command(const SearchArguments& arguments, const Console& console) {
       json.push_back({{"nodes", nodes},
                       {"batch", batch},
                       {"seconds", seconds_since(begun)},
+                      {"stopped", stopped},
                       {"dollars_per_step", cost},
                       {"joules_per_step", energy},
+                      {"memory_of_rank_bytes", result->capacity.v},
                       {"counts", counts_json(result->counts)},
                       {"found", found_json(*result, unit)},
-                      {"families", estimated_json(result->families)},
+                      {"families", families_json(*result)},
+                      {"lost_families", lost_json(*result)},
                       {"front", estimated_json(result->front)},
                       {"undecided", result->undecided}});
+      if (const std::optional<double> sure = probability_of_first(*result)) {
+        json.back()["certainty"] = *sure;
+      }
       if (!type.empty()) json.back()["dtype"] = type;
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;
@@ -342,7 +400,8 @@ int search_command(const SearchArguments& arguments, const Console& console) {
       console.out << families_text(*result, top) << "\n" << front_text(*result, top) << "\n";
     }
     if (asks) console.out << sensitivity_text(depends) << "\n";
-    console.out << certainty_text(*result) << counts_text(*result, seconds_since(begun)) << "\n";
+    console.out << certainty_text(*result) << spare_text(*result)
+                << counts_text(*result, seconds_since(begun)) << "\n";
   }
   if (!best) return report_error(console, *failure);
   if (!arguments.write.empty()) {
@@ -356,6 +415,9 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                 << layout_name(best->scenario) << best_in_type << " on "
                 << best->scenario.cluster.nodes << " nodes, " << best->scenario.global_batch_size()
                 << " sequences a step\n";
+    if (!unfinished.empty()) {
+      console.out << "not searched to the end (--seconds is shared by all): " << unfinished << "\n";
+    }
   }
   return 0;
 }

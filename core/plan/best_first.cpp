@@ -43,7 +43,7 @@ bool refuses(const Error& error) {
 struct Outcome {
   std::optional<EstimatedLayout> layout;
   std::optional<Error> error;
-  bool refused = false;
+  std::optional<Error> refusal;
 };
 
 class SpaceSearch {
@@ -184,7 +184,8 @@ class SpaceSearch {
   }
 
   Result<void> estimate_and_simulate(const std::vector<LayoutPoint>& points) {
-    if (stopped() && !result_.found.empty()) return {};
+    // Where bounds left nothing to look at, nothing is stopped.
+    if (order_.empty() || (stopped() && !result_.found.empty())) return {};
     if (auto done = estimate(points); !done) return done;
     return simulate_finalists();
   }
@@ -229,6 +230,7 @@ class SpaceSearch {
           ++result_.counts.too_slow;
         } else if (too_large_.implies(points[order[next]])) {
           ++result_.counts.implied_large;
+          if (LostFamily* family = lost_family(points[order[next]])) ++family->large;
         } else {
           batch.push_back(order[next]);
         }
@@ -248,13 +250,18 @@ class SpaceSearch {
       team_.each(batch.size(), [&](std::size_t i) {
         outcomes[i] = estimated(points[batch[i]], std::move(layouts[i]), bounds[batch[i]]);
       });
-      for (Outcome& outcome : outcomes) {
+      for (std::size_t i = 0; i < outcomes.size(); ++i) {
+        Outcome& outcome = outcomes[i];
         if (outcome.error) return *outcome.error;
-        result_.counts.refused += outcome.refused;
-        if (!outcome.layout) continue;
+        if (!outcome.layout) {
+          ++result_.counts.refused;
+          note_refusal(points[batch[i]], outcome.refusal);
+          continue;
+        }
         ++result_.counts.estimated;
         if (!fits(*outcome.layout)) {
           ++result_.counts.estimated_large;
+          if (LostFamily* family = lost_family(outcome.layout->point)) ++family->large;
           too_large_.add(outcome.layout->point);
           continue;
         }
@@ -276,6 +283,24 @@ class SpaceSearch {
         [&](const EstimatedLayout& a, const EstimatedLayout& b) { return value(a) < value(b); });
   }
 
+  /// The family of a point, before those with estimates are taken out of the list.
+  LostFamily* lost_family(const LayoutPoint& point) {
+    const std::string name = family_of(point);
+    const auto it = std::find_if(result_.lost.begin(), result_.lost.end(),
+                                 [&](const LostFamily& f) { return f.name == name; });
+    return it == result_.lost.end() ? nullptr : &*it;
+  }
+  /// Notes why a layout is refused: by lowering, or else by validate().
+  void note_refusal(const LayoutPoint& point, const std::optional<Error>& by_lowering) {
+    LostFamily* family = lost_family(point);
+    if (!family || family->refused++ > 0) return;
+    if (by_lowering) {
+      family->refusal = by_lowering->message;
+    } else if (const Result<Scenario> layout = layout_or_why(base_, point); !layout) {
+      family->refusal = layout.error().message;
+    }
+  }
+
   bool was_found(const LayoutPoint& point) const {
     return std::any_of(result_.found.begin(), result_.found.end(),
                        [&](const FoundLayout& f) { return f.point == point; });
@@ -287,11 +312,10 @@ class SpaceSearch {
   Outcome estimated(const LayoutPoint& point, std::optional<Scenario> scenario,
                     const LayoutBound& bound) {
     Outcome outcome;
-    outcome.refused = !scenario;
     if (!scenario) return outcome;
     Result<LayoutEstimate> estimate = estimator_.estimate(*scenario);
     if (!estimate && refuses(estimate.error())) {
-      outcome.refused = true;
+      outcome.refusal = estimate.error();
     } else if (estimate) {
       estimate->needed = std::max(estimate->needed, bound.needed);
       outcome.layout = EstimatedLayout{point, std::move(*scenario), bound, *estimate};
@@ -314,12 +338,13 @@ class SpaceSearch {
     const std::size_t before = result_.found.size();
     std::vector<std::optional<Result<LayoutFigures>>> figures(layouts.size());
     team_.each(layouts.size(), [&](std::size_t i) { figures[i] = oracle_(*layouts[i].scenario); });
-    std::vector<LayoutPoint> refused, large_ones;
+    std::vector<std::pair<LayoutPoint, Error>> refused;
+    std::vector<LayoutPoint> large_ones;
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       simulated_.push_back(layouts[i].point);
       const Result<LayoutFigures>& f = *figures[i];
       if (!f && refuses(f.error())) {
-        refused.push_back(layouts[i].point);
+        refused.push_back({layouts[i].point, f.error()});
         continue;
       }
       ++result_.counts.simulated;
@@ -333,11 +358,15 @@ class SpaceSearch {
         result_.found.push_back({layouts[i].point, *layouts[i].scenario, *f});
       }
     }
-    for (const LayoutPoint& point : refused) result_.counts.estimated -= forget_estimate(point);
+    for (const auto& [point, why] : refused) {
+      result_.counts.estimated -= forget_estimate(point);
+      note_refusal(point, why);
+    }
     result_.counts.refused += refused.size();
     for (const LayoutPoint& point : large_ones) {
       too_large_.add(point);
       forget_estimate(point);
+      if (LostFamily* family = lost_family(point)) ++family->large;
     }
     report(result_.estimated.size(), before);
     return {};

@@ -121,6 +121,17 @@ double expert_shards(const LayoutPoint& point) {
   return s.expert_shards();
 }
 
+/// The names of all gradients of a kind of layer, as Draft::steps() takes them.
+std::vector<std::string> gradients_of(const Model& model, int kind) {
+  std::vector<std::string> names;
+  for (const Layer& layer : model.layers) {
+    if (layer.kind != kind) continue;
+    for (const LayerUnit& unit : layer.units) names.push_back("gw" + unit.suffix);
+    break;
+  }
+  return names;
+}
+
 /// Whether every rank runs its passes as 1F1B does: some forward passes, then one of each in turn.
 bool in_turn(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::OneFOneB || schedule == PipelineSchedule::Interleaved1F1B;
@@ -235,10 +246,16 @@ std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::make_shape(
     const std::vector<LayerStep> forward = draft.steps(k, Phase::F, {});
     cost.forward = compute_time(forward, s);
     cost.recompute = compute_time(draft.steps(k, Phase::R, {}), s);
-    cost.backward = compute_time(draft.steps(k, Phase::B, {}), s);
-    // Of kernels that compute both gradients, I and W have two; and of their sums they have parts.
-    cost.split = std::min(cost.backward, compute_time(draft.steps(k, Phase::I, {}), s) +
-                                             compute_time(draft.steps(k, Phase::W, {}), s));
+    // The first microbatch may set a table's gradient to zero, to which the others only add; and of
+    // kernels that compute both gradients, I and W have two, and of their sums they have parts.
+    const std::vector<std::string> all = gradients_of(draft.model, k);
+    for (const std::vector<std::string>& added : {std::vector<std::string>(), all}) {
+      const auto time = [&](Phase phase) { return compute_time(draft.steps(k, phase, added), s); };
+      const double whole = time(Phase::B);
+      const double split = std::min(whole, time(Phase::I) + time(Phase::W));
+      cost.backward = added.empty() ? whole : std::min(cost.backward, whole);
+      cost.split = added.empty() ? split : std::min(cost.split, split);
+    }
     cost.kept = kept_bytes(forward);
     for (const LayerStep& step : forward) {
       const auto* f = std::get_if<Function>(&step);

@@ -78,7 +78,8 @@ std::string why_lost(const LostFamily& family, const EstimatedLayout& best, Byte
   }
   const double more = family.bound.time.v / best.estimate.step_time.v - 1;
   if (more > 0) return "+" + percent_text(more) + " or more computation and bubble";
-  return "none fits as estimated";
+  if (family.large > 0) return "none fits as estimated";
+  return family.refused > 0 ? "refused: " + family.refusal : "not looked at";
 }
 
 double certainty(Seconds a, Seconds b) {

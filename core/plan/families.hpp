@@ -28,6 +28,8 @@ struct LostFamily {
   std::size_t layouts = 0;
   LayoutPoint point;  // of those that may fit by their bounds the fastest; else the smallest
   LayoutBound bound;  // of that point
+  std::size_t large = 0, refused = 0;  // of those that were looked at
+  std::string refusal;                 // of the first that was refused
 };
 
 /// Whether a rank's memory may be within `capacity` bytes; 0: no limit.

@@ -10,8 +10,10 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kMostLayouts = 6;
+constexpr std::size_t kMostSmall = 3;  // beside these, that fit where there is less memory
+constexpr double kLessMemory = 0.9;
 constexpr double kFarthest = 16;  // the factors that are tried at most
-constexpr int kBisections = 5;
+constexpr int kBisections = 7;    // of 16 = 2⁴: to 2 %
 constexpr int kMostRanks = 1024;  // of which one may be slower in a simulation
 constexpr double kSlower = 1.1;
 
@@ -19,15 +21,30 @@ using Variation = std::function<bool(Scenario&)>;  // false if it cannot be made
 
 class Candidates {
  public:
-  Candidates(const SpaceResult& result, const Prober& prober) : prober_(prober) {
+  explicit Candidates(const Prober& prober) : prober_(prober) {}
+  Result<void> add_from(const SpaceResult& result) {
+    capacity_ = result.capacity;
     const LayoutPoint& first = result.found.front().point;
     for (const EstimatedLayout& e : result.estimated) {
-      if (e.point == first) add(e, result);
+      if (e.point != first) continue;
+      if (auto done = add(e, result); !done) return done;
     }
     for (const EstimatedLayout& e : result.families) {
-      if (e.point != first && layouts_.size() < kMostLayouts) add(e, result);
+      if (e.point == first || layouts_.size() == kMostLayouts) continue;
+      if (auto done = add(e, result); !done) return done;
     }
-    capacity_ = result.capacity;
+    std::size_t small = 0;
+    const double most = kLessMemory * static_cast<double>(capacity_.v);
+    for (const EstimatedLayout& e : result.front) {
+      if (static_cast<double>(e.estimate.needed.v) > most || small == kMostSmall) continue;
+      ++small;
+      const bool known = std::any_of(layouts_.begin(), layouts_.end(), [&](const Candidate& c) {
+        return c.estimated->point == e.point;
+      });
+      if (known) continue;
+      if (auto done = add(e, result); !done) return done;
+    }
+    return {};
   }
   const Scenario& winner() const { return layouts_.front().estimated->scenario; }
   Seconds usual() const {
@@ -66,15 +83,27 @@ class Candidates {
     const EstimatedLayout* estimated;
     double time = 1, memory = 1;  // as simulated, over the estimate
   };
-  void add(const EstimatedLayout& e, const SpaceResult& result) {
+  /// Adds a layout, unless it does not fit as simulated or lowering refuses it.
+  Result<void> add(const EstimatedLayout& e, const SpaceResult& result) {
     Candidate candidate{&e};
-    for (const FoundLayout& f : result.found) {
-      if (!(f.scenario == e.scenario)) continue;  // nor with other settings
-      candidate.time = f.figures.step_time.v / e.estimate.step_time.v;
-      candidate.memory =
-          static_cast<double>(f.figures.memory.needed.v) / static_cast<double>(e.estimate.needed.v);
+    const auto simulated = [&](Seconds step, Bytes needed) {
+      candidate.time = step.v / e.estimate.step_time.v;
+      candidate.memory = static_cast<double>(needed.v) / static_cast<double>(e.estimate.needed.v);
+    };
+    const auto known = std::find_if(result.found.begin(), result.found.end(),
+                                    [&](const FoundLayout& f) { return f.scenario == e.scenario; });
+    if (known != result.found.end()) {
+      simulated(known->figures.step_time, known->figures.memory.needed);
+    } else {  // nor with other settings
+      const Result<Probe> full = prober_(e.scenario);
+      if (!full && full.error().kind == ErrorKind::Internal) return full.error();
+      if (!full) return {};
+      const Bytes needed = *std::max_element(full->needed.begin(), full->needed.end());
+      if (!layouts_.empty() && capacity_.v > 0 && needed > capacity_) return {};
+      simulated(full->step, needed);
     }
     layouts_.push_back(candidate);
+    return {};
   }
 
   const Prober& prober_;
@@ -125,7 +154,8 @@ Result<std::optional<TippingPoint>> tip(Candidates& candidates, bool between, do
 }  // namespace
 
 Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& prober) {
-  Candidates candidates(result, prober);
+  Candidates candidates(prober);
+  if (const auto done = candidates.add_from(result); !done) return done.error();
   SensitivityReport report;
   const bool several = candidates.winner().cluster.nodes > 1;
   const auto try_change = [&](const char* name, const Variation& change, double memory,
@@ -155,7 +185,7 @@ Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& p
       {"half the bandwidth between nodes", bandwidth(true, 0.5), 1, 1, several},
       {"twice the bandwidth between nodes", bandwidth(true, 2), 1, 1, several},
       {"half the bandwidth inside nodes", bandwidth(false, 0.5), 1, 1, true},
-      {"10 % less memory", nothing, 0.9, 1, result.capacity.v > 0},
+      {"10 % less memory", nothing, kLessMemory, 1, result.capacity.v > 0},
       {"half the batch", batch(false), 1, 0.5, true},
       {"twice the batch", batch(true), 1, 2, true},
   };

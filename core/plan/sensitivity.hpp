@@ -34,12 +34,12 @@ struct SensitivityReport {
   std::vector<TippingPoint> tipping;
 };
 
-/// Estimates the first that was found, before its settings were chosen, and the best of the first
-/// families again on clusters that differ: other bandwidths, less memory; with twice and half the
-/// batch, where it can be divided; and, for up to 1,024 ranks, simulates the first with a device
-/// that is 10 % slower. The winner is the fastest by estimate. Estimates of layouts that were
-/// simulated are taken to be off by as much as before the change. Requires a result with estimated
-/// layouts. Errors: those of the prober.
+/// Estimates the first that was found, before its settings were chosen, the best of the first
+/// families and the first of the front that need less memory again on clusters that differ: other
+/// bandwidths, less memory; with twice and half the batch, where it can be divided; and, for up to
+/// 1,024 ranks, simulates the first with a device that is 10 % slower. The winner is the fastest by
+/// estimate. Each of them is simulated in full without a change, and its estimates are taken to be
+/// off by as much with it. Requires a result with estimated layouts. Errors: those of the prober.
 Result<SensitivityReport> sensitivity(const SpaceResult& result, const Prober& prober);
 
 }  // namespace lockstep

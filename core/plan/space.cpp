@@ -298,6 +298,11 @@ std::vector<LayoutPoint> other_schedules(const LayoutPoint& point, const Scenari
 }
 
 std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point) {
+  Result<Scenario> layout = layout_or_why(base, point);
+  return layout ? std::optional(std::move(*layout)) : std::nullopt;
+}
+
+Result<Scenario> layout_or_why(const Scenario& base, const LayoutPoint& point) {
   Scenario s = base;
   s.expect.clear();
   StrategySpec& p = s.strategy;
@@ -313,8 +318,10 @@ std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point
   divide_experts(p, point);
   s.activation_checkpoint = checkpoint_of(point.recomputation);
   p.offload = point.offload;
-  if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) return std::nullopt;
-  if (!validate(s).empty()) return std::nullopt;
+  if (!set_microbatches(s, base.global_batch_size(), point.microbatch)) {
+    return Error{ErrorKind::InvalidSpec, "its ranks do not divide the batch", std::nullopt};
+  }
+  if (const std::vector<Fault> faults = validate(s); !faults.empty()) return faults.front().error;
   return s;
 }
 

@@ -102,5 +102,7 @@ void divide_experts(StrategySpec& strategy, const LayoutPoint& point);
 
 /// The point as a scenario. Nothing if the batch cannot be divided so, or it does not validate.
 std::optional<Scenario> layout_of(const Scenario& base, const LayoutPoint& point);
+/// The same, or why it is none.
+Result<Scenario> layout_or_why(const Scenario& base, const LayoutPoint& point);
 
 }  // namespace lockstep

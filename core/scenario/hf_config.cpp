@@ -11,6 +11,7 @@
 
 #include "core/base/read_file.hpp"
 #include "core/scenario/hf_members.hpp"
+#include "core/scenario/hf_readers.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/spec/roberta.hpp"
 
@@ -48,17 +49,11 @@ void read_rope(Members& in, ModelSpec& m) {
   if (rope.error()) in.fail(rope.error()->message);
 }
 
-/// The width of a head where a file does not say it. Without heads, which is refused later, 0.
+}  // namespace
+
 std::int64_t usual_head_dim(const ModelSpec& m) { return m.heads > 0 ? m.hidden / m.heads : 0; }
 
-/// What Llama, Mistral, Qwen, Phi-3, Mixtral and Gemma have in common. Where a configuration class
-/// has a default of its own, it is given.
-struct LlamaDefaults {
-  std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
-  bool tied = false;
-  const char* activation = "hidden_act";  // the key
-};
-void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults = {}) {
+void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults) {
   m.architecture = Architecture::Llama;
   m.layers = in.integer("num_hidden_layers");
   m.hidden = in.integer("hidden_size");
@@ -79,6 +74,8 @@ void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults = {}) {
   if (in.boolean("mlp_bias", false)) in.lacks("mlp_bias");
   in.dropout("attention_dropout", 0, "attention_dropout");
 }
+
+namespace {
 
 /// Mixtures of experts: the loss that balances them, and what else training does with them.
 void read_experts(Members& in, ModelSpec& m, const char* experts, std::int64_t chosen) {
@@ -319,13 +316,16 @@ void read_bert(Members& in, ModelSpec& m, bool roberta) {
 }
 
 constexpr auto kTypes = std::to_array<std::string_view>(
-    {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt2",
-     "gpt_neox", "bert", "roberta", "xlm-roberta", "gemma", "gemma2", "gemma3_text", "deepseek_v2",
-     "deepseek_v3"});
+    {"llama",       "mistral", "mixtral", "qwen2",       "qwen2_moe",   "qwen3",
+     "qwen3_moe",   "phi3",    "gpt2",    "gpt_neox",    "bert",        "roberta",
+     "xlm-roberta", "gemma",   "gemma2",  "gemma3_text", "deepseek_v2", "deepseek_v3",
+     "granite",     "olmo",    "olmo2",   "opt",         "vit"});
 
 /// Model types that people have, and what they would need.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kLacking = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLacking = {{
     {"gemma3", "an encoder of images; its text model has the model_type gemma3_text"},
+    {"clip", "two encoders whose outputs are compared; one of images alone has the model_type vit"},
+    {"falcon", "keys and values that all heads of a GPT-2 share"},
 }};
 
 /// Why a model of this type cannot be read; empty if it can.
@@ -362,6 +362,14 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
     read_bert(in, read.model, type != "bert");
   } else if (type.starts_with("gemma")) {
     read_gemma(in, read.model, type);
+  } else if (type == "granite") {
+    read_granite(in, read.model);
+  } else if (type.starts_with("olmo")) {
+    read_olmo(in, read.model, type == "olmo2");
+  } else if (type == "opt") {
+    read_opt(in, read.model);
+  } else if (type == "vit") {
+    read_vit(in, read.model);
   } else if (type.starts_with("deepseek")) {
     read_deepseek(in, read.model, type == "deepseek_v3");
   } else {

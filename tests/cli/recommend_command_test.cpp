@@ -37,7 +37,9 @@ TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
   };
   const auto tight = answer({"--params", "7B", "--gpu-mem", "24", "--gpus", "8"});
   REQUIRE(!tight["answer"].is_null());
-  CHECK(tight["answer"]["needed_memory_bytes"].get<double>() <= 24e9);
+  // Of published runs, nine in ten allocate up to 8 % more than is simulated.
+  CHECK(tight["answer"]["needed_memory_bytes"].get<double>() <= 24e9 / 1.08);
+  CHECK(tight["stopped"] == false);
   CHECK(tight["answer"]["layout"].get<std::string>().find("DDP") == std::string::npos);
   // 70 B are 1,260 GB of states: eight GPUs never.
   const auto large = answer({"--params", "70B", "--gpu-mem", "64", "--gpus", "8"});
@@ -90,7 +92,7 @@ TEST_CASE("a card without bfloat16 gets float16, and images come as many as toke
 
 TEST_CASE("recommend is the search that search is, settings included, in text and JSON", "[cli]") {
   const std::vector<std::string> question = {"recommend", "--params", "7B", "--gpu-mem",
-                                             "24",        "--gpus",   "8",  "--json"};
+                                             "26",        "--gpus",   "8",  "--json"};
   const CommandOutcome o = lockstep(question);
   REQUIRE(o.exit_code == 0);
   const auto answer = nlohmann::json::parse(o.out)["answer"];
@@ -104,7 +106,8 @@ TEST_CASE("recommend is the search that search is, settings included, in text an
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml", answer["scenario"].get<std::string>());
   const CommandOutcome search =
-      lockstep({"search", folder / "s.toml", "--json", "--set", "parallelism.fsdp_prefetch=1"});
+      lockstep({"search", folder / "s.toml", "--json", "--set", "parallelism.fsdp_prefetch=1",
+                "--max-memory", "24.074074074"});  // 26 GB less what runs may take more
   INFO(search.err);
   REQUIRE(search.exit_code == 0);
   const auto found = nlohmann::json::parse(search.out);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.hpp"
+#include "cli/time_shares.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
 
@@ -35,6 +36,13 @@ TEST_CASE("search prints the fastest layouts and writes the first as a scenario"
   const auto answer = nlohmann::json::parse(json.out);
   const auto& list = answer["found"];
   REQUIRE(list.size() == 4);
+  // What the text says of families and of how sure it is, JSON says, too.
+  CHECK_THAT(table.out, ContainsSubstring("with a probability of"));
+  CHECK(answer["certainty"].get<double>() >= 0.5);
+  CHECK(answer["families"][0]["because"] == "");
+  for (const auto& lost : answer["lost_families"]) {
+    CHECK(!lost["because"].get<std::string>().empty());
+  }
   const auto& counts = answer["counts"];
   CHECK(counts["layouts"] == counts["too_large_by_bound"].get<int>() +
                                  counts["too_slow_by_bound"].get<int>() +
@@ -112,6 +120,40 @@ TEST_CASE("of several batches the search takes the one with most tokens a second
   CHECK(rate(1) > rate(0));  // of a small batch more is spent on the update
   const CommandOutcome run = lockstep({"run", best, "--json"});
   CHECK(nlohmann::json::parse(run.out)["tokens_per_s"] == rate(1));
+}
+
+TEST_CASE("sizes share the time of a search, and what one leaves over goes to the next", "[cli]") {
+  TimeShares time(90, 3);
+  time.begin_task(0);
+  CHECK(!time.is_over(30));
+  CHECK(time.is_over(30.1));
+  time.begin_task(10);  // the first took 10 of its 30 s
+  CHECK(!time.is_over(50));
+  CHECK(time.is_over(50.1));
+  time.begin_task(60);  // the second was late, and the last has the rest
+  CHECK(!time.is_over(90));
+  CHECK(time.is_over(90.1));
+}
+
+TEST_CASE("a search says which sizes it did not look at to the end, and which fit nothing",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = tiny(folder, "gpt2-124m", 16, 2);
+  const CommandOutcome text =
+      lockstep({"search", file, "--nodes", "1,2", "--exhaustive", "--seconds", "0.6"});
+  INFO(text.err);
+  REQUIRE(text.exit_code == 0);
+  CHECK_THAT(text.out, ContainsSubstring("not searched to the end") &&
+                           ContainsSubstring("1 nodes, batch 16; 2 nodes, batch 16"));
+  const CommandOutcome whole = lockstep({"search", file, "--nodes", "1,2"});
+  CHECK_THAT(whole.out, !ContainsSubstring("not searched to the end"));
+  const CommandOutcome o = lockstep({"search", file, "--json", "--nodes", "1,32"});
+  REQUIRE(o.exit_code == 0);  // 64 ranks have no 16 sequences to share
+  const auto sizes = nlohmann::json::parse(o.out);
+  REQUIRE(sizes.size() == 2);
+  CHECK(sizes[0]["stopped"] == false);
+  CHECK(sizes[0]["found"].size() > 0);
+  CHECK(sizes[1]["nodes"] == 32);
 }
 
 TEST_CASE("search orders layouts of a vision model by images, and takes no [expect] over",

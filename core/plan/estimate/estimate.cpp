@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/lower/draft/draft.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/plan/estimate/pipeline_run.hpp"
+#include "core/plan/estimate/posted_run.hpp"
 #include "core/plan/estimate/reduced.hpp"
 #include "core/plan/estimate/stage_costs.hpp"
 #include "core/schedule/schedules.hpp"
@@ -78,6 +80,31 @@ std::vector<double> kept_beyond_mean(Draft& draft, const Scenario& layout) {
   return beyond;
 }
 
+/// How many of the layout's ranks a device has to carry for each that it runs at full rate.
+double crowd(const Scenario& s) {
+  const int ranks = std::min(s.cluster.ranks_per_device, s.strategy.world_size());
+  return std::max(1.0, static_cast<double>(ranks) / std::max(1, s.cluster.device.concurrent_ranks));
+}
+
+/// The devices that the ranks of a pipeline share; nullopt if each has its own.
+std::optional<SharedDevices> shared_devices(const Scenario& s) {
+  if (s.cluster.ranks_per_device == 1) return std::nullopt;
+  const int stages = s.strategy.pipeline_parallel_degree;
+  const int of_stage = s.strategy.world_size() / stages;
+  SharedDevices shared;
+  shared.cores = std::max(1, s.cluster.device.concurrent_ranks);
+  for (int stage = 0; stage < stages; ++stage) {
+    std::vector<SharedDevices::Part> parts;
+    for (int r = stage * of_stage; r < (stage + 1) * of_stage; ++r) {
+      const int device = r / s.cluster.ranks_per_device;
+      if (parts.empty() || parts.back().device != device) parts.push_back({device, 0});
+      ++parts.back().ranks;
+    }
+    shared.parts.push_back(std::move(parts));
+  }
+  return shared;
+}
+
 }  // namespace
 
 std::string_view outside_the_claim(const Scenario& s) {
@@ -120,8 +147,7 @@ std::string_view outside_the_claim(const Scenario& s) {
     return "gradients of chunks that are scattered";
   }
   if (!p.pipeline_parallel_schedule_csv.empty()) return "schedules from files";
-  if (p.pipeline_parallel_p2p != P2pPosting::Async &&
-      p.pipeline_parallel_p2p != P2pPosting::Preposted) {
+  if (waits_in_messages(p)) {
     return "messages that are fused or blocking";
   }
   const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
@@ -417,26 +443,29 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   const bool groups = strategy.pipeline_parallel_virtual_stages > 1 && !splits_backward(layout);
   const int cycle = groups ? group : p;
   const int few = 3 * cycle + m % cycle;
-  const auto run = [&](int microbatches) {
+  const std::optional<SharedDevices> shared = shared_devices(layout);
+  const auto run = [&](int microbatches) -> std::optional<PipelineRun> {
     Scenario s = layout;
     s.strategy.pipeline_parallel_microbatch_group_size = groups ? group : 0;
     s.strategy.pipeline_parallel_microbatches = microbatches;
     s.training.local_batch_size = microbatches * layout.microbatch_size();
     s.training.global_batch_size = s.training.local_batch_size * strategy.data_parallel_degree();
-    return run_pipeline(pipeline(s, model, stages), cost);
+    return run_as_posted(pipeline(s, model, stages), cost, strategy, shared ? &*shared : nullptr);
   };
-  PipelineRun whole;
-  if (m <= few + cycle || !strategy.pipeline_parallel_schedule_csv.empty()) {
-    whole = run(m);
-  } else {
-    const PipelineRun shorter = run(few);
-    whole = run(few + cycle);
+  const bool at_once = m <= few + cycle || !strategy.pipeline_parallel_schedule_csv.empty();
+  std::optional<PipelineRun> whole = run(at_once ? m : few + cycle);
+  const std::optional<PipelineRun> shorter = at_once ? whole : run(few);
+  if (!whole || !shorter) {
+    return Error{ErrorKind::InvalidSpec, "ranks wait for each other in their messages",
+                 std::nullopt};
+  }
+  if (!at_once) {
     const double more = static_cast<double>(m - few - cycle) / cycle;
-    whole.makespan += more * (whole.makespan - shorter.makespan);
+    whole->makespan += more * (whole->makespan - shorter->makespan);
     // All but those that run every forward pass first hold as many microbatches as they ever will.
     const bool grows = rules_of(strategy.pipeline_parallel_schedule).forwards_first;
-    for (const int r : whole.kept.ids()) {
-      if (grows) whole.kept[r] += more * (whole.kept[r] - shorter.kept[r]);
+    for (const int r : whole->kept.ids()) {
+      if (grows) whole->kept[r] += more * (whole->kept[r] - shorter->kept[r]);
     }
   }
 
@@ -460,8 +489,8 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
       }
       // While microbatches are in flight, gradients of all layers are alive, as in the last
       // backward pass of each stage's probe, which has one microbatch.
-      if (part != StepPart::Update) bytes += whole.kept[r];
-      if (part == StepPart::LastBackward) bytes -= std::min(whole.kept[r], one);
+      if (part != StepPart::Update) bytes += whole->kept[r];
+      if (part == StepPart::LastBackward) bytes -= std::min(whole->kept[r], one);
       if (r == ranks.front() && has_tied_ends(layout)) {
         const bool sharded = part == StepPart::Update && strategy.zero_stage >= 2;
         bytes -= costs.table + (part == StepPart::Forward ? 0
@@ -473,8 +502,9 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
   }
   const int most = *std::max_element(blocks_of.begin(), blocks_of.end());
   estimate.needed = Bytes{static_cast<std::int64_t>(needed)};
-  const double beside = costs.around.at(blocks.front()) + costs.update.at(most);
-  estimate.step_time = Seconds{whole.makespan + beside};
+  const double beside =
+      (costs.around.at(blocks.front()) + costs.update.at(most)) * (shared ? crowd(layout) : 1);
+  estimate.step_time = Seconds{whole->makespan + beside};
   const int period = period_of_blocks(layout);
   const bool uneven =
       std::any_of(blocks.begin(), blocks.end(), [&](int count) { return count % period != 0; });

@@ -1,6 +1,8 @@
 #include "core/plan/estimate/pipeline_run.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 
 namespace lockstep {
 namespace {
@@ -45,9 +47,43 @@ class Runner {
         }
       }
     }
-    PipelineRun result{makespan_, IndexVector<int, double>(free_.size(), 0)};
-    for (const int rank : result.kept.ids()) result.kept[rank] = most_kept(rank);
-    return result;
+    return result();
+  }
+
+  /// The same on shared devices: from one event to the next, which is the end of an action or the
+  /// arrival of an input, every action progresses at its device's rate.
+  PipelineRun run(const SharedDevices& shared) {
+    struct Work {
+      double left = 0;  // seconds at full rate
+      bool runs = false, early = false;
+    };
+    IndexVector<int, Work> work(next_.size(), Work());
+    const double never = std::numeric_limits<double>::infinity();
+    for (double now = 0;;) {
+      double event = never;
+      for (const int r : work.ids()) event = std::min(event, begin_action(r, now, work[r]));
+      std::map<int, double> load;
+      for (const int r : work.ids()) {
+        for (const SharedDevices::Part& part : shared.parts[r]) {
+          if (work[r].runs) load[part.device] += part.ranks;
+        }
+      }
+      IndexVector<int, double> rate(work.size(), 1);
+      for (const int r : work.ids()) {
+        for (const SharedDevices::Part& part : shared.parts[r]) {
+          rate[r] = std::min(rate[r], shared.cores / std::max(shared.cores, load[part.device]));
+        }
+        if (work[r].runs) event = std::min(event, now + work[r].left / rate[r]);
+      }
+      if (event == never) return result();
+      for (const int r : work.ids()) {
+        if (!work[r].runs) continue;
+        const bool ends = now + work[r].left / rate[r] <= event;
+        work[r].left -= (event - now) * rate[r];
+        if (ends) end_action(r, event, work[r]);
+      }
+      now = event;
+    }
   }
 
  private:
@@ -67,18 +103,46 @@ class Runner {
     }
   }
   const ActionTime& time_of(const Action& a) const {
-    const StageCost& stage = cost_.stages[a.stage];
-    switch (a.phase) {
-      case Phase::F:
-        return stage.forward;
-      case Phase::I:
-        return stage.input;
-      case Phase::W:
-        return stage.weight;
-      default:
-        return stage.backward;
-    }
+    return lockstep::time_of(cost_.stages[a.stage], a.phase);
   }
+  /// Lets an idle rank compute, if what it needs is there. Returns when that will be; infinity if
+  /// it is not known, or the rank computes.
+  template <class Work>
+  double begin_action(int rank, double now, Work& work) {
+    const double never = std::numeric_limits<double>::infinity();
+    const Actions& actions = schedule_.actions[rank];
+    if (work.runs || next_[rank] == static_cast<int>(actions.size())) return never;
+    const Action& a = actions[to_size(next_[rank])];
+    const ActionTime& time = time_of(a);
+    const double input = input_of(a);
+    if (time.early > 0 && !work.early) {
+      work = {time.early, true, true};
+    } else if (input < 0) {
+      return never;
+    } else if (input > now) {
+      return input;
+    } else {
+      work = {time.lead + time.busy, true, false};
+    }
+    return never;
+  }
+  template <class Work>
+  void end_action(int rank, double now, Work& work) {
+    work.runs = false;
+    if (work.early) return;  // the rest of the action is to come
+    const Action& a = schedule_.actions[rank][to_size(next_[rank]++)];
+    const ActionTime& time = time_of(a);
+    makespan_ = std::max(makespan_, now);
+    finish(a, rank, now + std::max(0.0, time.result - time.busy));
+  }
+
+  PipelineRun result() const {
+    PipelineRun result{makespan_, IndexVector<int, double>(free_.size(), 0)};
+    for (const int rank : result.kept.ids())
+      result.kept[rank] = most_kept(schedule_.actions[rank], cost_);
+    return result;
+  }
+
   /// Returns the rank that gets the result; -1 if none does.
   int execute(const Action& a, int rank, double input) {
     const ActionTime& time = time_of(a);
@@ -87,7 +151,12 @@ class Runner {
     if (time.layer > 0) layer_free_[rank] = begin + time.layer;
     const double end = begin + time.result;
     free_[rank] = begin + time.busy;
-    makespan_ = std::max({makespan_, free_[rank], end});
+    makespan_ = std::max(makespan_, free_[rank]);
+    return finish(a, rank, end);
+  }
+  /// The result of an action is there at `end`. Returns the rank that it is sent to; -1 if none is.
+  int finish(const Action& a, int rank, double end) {
+    makespan_ = std::max(makespan_, end);
     done_[cell(a.stage, a.microbatch)] = end;
     if (a.phase == Phase::W) return -1;
     const bool forward = a.phase == Phase::F;
@@ -104,19 +173,6 @@ class Runner {
     arrival = sending + message.arrival;
     return receiver;
   }
-  double most_kept(int rank) const {
-    double kept = 0, most = 0;
-    for (const Action& a : schedule_.actions[rank]) {
-      const StageCost& stage = cost_.stages[a.stage];
-      if (a.phase == Phase::F) kept += stage.kept;
-      if (a.phase == Phase::B) kept -= stage.kept;
-      if (a.phase == Phase::I) kept += stage.pending - stage.kept;
-      if (a.phase == Phase::W) kept -= stage.pending;
-      most = std::max(most, kept);
-    }
-    return most;
-  }
-
   const Schedule& schedule_;
   const PipelineCost& cost_;
   const int stages_;
@@ -131,8 +187,36 @@ class Runner {
 
 }  // namespace
 
-PipelineRun run_pipeline(const Schedule& schedule, const PipelineCost& cost) {
-  return Runner(schedule, cost).run();
+const ActionTime& time_of(const StageCost& stage, Phase phase) {
+  switch (phase) {
+    case Phase::F:
+      return stage.forward;
+    case Phase::I:
+      return stage.input;
+    case Phase::W:
+      return stage.weight;
+    default:
+      return stage.backward;
+  }
+}
+
+double most_kept(const Actions& actions, const PipelineCost& cost) {
+  double kept = 0, most = 0;
+  for (const Action& a : actions) {
+    const StageCost& stage = cost.stages[a.stage];
+    if (a.phase == Phase::F) kept += stage.kept;
+    if (a.phase == Phase::B) kept -= stage.kept;
+    if (a.phase == Phase::I) kept += stage.pending - stage.kept;
+    if (a.phase == Phase::W) kept -= stage.pending;
+    most = std::max(most, kept);
+  }
+  return most;
+}
+
+PipelineRun run_pipeline(const Schedule& schedule, const PipelineCost& cost,
+                         const SharedDevices* shared) {
+  Runner runner(schedule, cost);
+  return shared == nullptr ? runner.run() : runner.run(*shared);
 }
 
 }  // namespace lockstep

@@ -33,6 +33,9 @@ struct StageCost {
   double pending = 0;                           // the same from I to W
 };
 
+/// What an action of a phase takes.
+const ActionTime& time_of(const StageCost& stage, Phase phase);
+
 struct PipelineCost {
   IndexVector<Stage, StageCost> stages;
   IndexVector<Stage, MessageTime> forward, backward;  // between stage s and s + 1
@@ -43,10 +46,26 @@ struct PipelineRun {
   IndexVector<int, double> kept;  // bytes by rank: the most that microbatches in flight keep
 };
 
+/// Bytes: the most that microbatches in flight keep on the rank of these actions.
+double most_kept(const Actions& actions, const PipelineCost& cost);
+
+/// Ranks of a pipeline whose devices have fewer cores than ranks. Each rank of the pipeline stands
+/// for all that hold its stages.
+struct SharedDevices {
+  struct Part {
+    int device = 0;
+    double ranks = 0;  // how many of those that hold its stages lie on the device
+  };
+  IndexVector<int, std::vector<Part>> parts;  // by rank of the pipeline
+  double cores = 1;  // how many ranks a device runs at full rate; more share it fairly
+};
+
 /// Runs the actions of every rank in their order. An action begins when the one before it on its
 /// rank has ended and its input has arrived; messages of one direction between two ranks go one
 /// after the other. Passes that run as one (Action::overlaps_next) are taken one after the other.
-/// Requires check_schedule() to find nothing.
-PipelineRun run_pipeline(const Schedule& schedule, const PipelineCost& cost);
+/// Requires check_schedule() to find nothing. With `shared`, an action progresses more slowly while
+/// more ranks compute on its device than that has cores.
+PipelineRun run_pipeline(const Schedule& schedule, const PipelineCost& cost,
+                         const SharedDevices* shared = nullptr);
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@
 namespace lockstep {
 namespace {
 
+constexpr int kManyCores = 1 << 20;
+
 Scenario with_blocks(const Scenario& layout, std::int64_t blocks) {
   Scenario s = layout;
   s.model.layers = blocks;
@@ -64,6 +66,9 @@ Scenario reduced_pipeline(const Scenario& layout, int stages, int blocks, int mi
   const int ranks = layout.strategy.world_size() / layout.strategy.pipeline_parallel_degree;
   const int node = s.cluster.ranks_per_node();
   s.cluster.nodes = (stages * ranks + node - 1) / node;
+  // Ranks that share a device do not hold each other up here. How much they do depends on how many
+  // stages run at once, which the probe's are not: the estimate adds it.
+  if (s.cluster.ranks_per_device > 1) s.cluster.device.concurrent_ranks = kManyCores;
   s.strategy.pipeline_parallel_degree = stages;
   s.strategy.pipeline_parallel_layers_per_stage.assign(to_size(stages), blocks);
   s.strategy.pipeline_parallel_microbatches = microbatches;

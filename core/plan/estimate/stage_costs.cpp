@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/plan/estimate/posted_run.hpp"
 #include "core/plan/estimate/reduced.hpp"
 
 namespace lockstep {
@@ -187,8 +188,9 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
     PipelineCost& cost = many ? costs.at_high : costs.at_low;
     cost = cost_of_probe(*probe, split);
     const double passes = end_of_passes(*probe);
-    around[many] =
-        passes - run_pipeline(probe_schedule(stages, kMicrobatches, split), cost).makespan;
+    const auto run =
+        run_as_posted(probe_schedule(stages, kMicrobatches, split), cost, layout.strategy);
+    around[many] = run ? passes - run->makespan : 0;
     update[many] = probe->step.v - passes;
     const RoleId last{stages - 1};
     if (const Unit* table = has_tied_ends(layout) ? table_of(*probe, last) : nullptr) {

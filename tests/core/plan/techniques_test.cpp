@@ -239,6 +239,89 @@ TEST_CASE("a rank with both ends of a model that ties them is estimated with one
   }
 }
 
+TEST_CASE("a table whose gradient is set to zero once does not raise the bound of a step",
+          "[core][plan]") {
+  // Two ranks of a V schedule are busy nearly all the time, so that the bound is nearly reached.
+  for (const PipelineSchedule schedule : {PipelineSchedule::ZbvZeroBubble, PipelineSchedule::ZbV}) {
+    Scenario task = decoder({"model.vocab=128256", "model.hidden=1024", "model.layers=12",
+                             "training.global_batch_size=32", "cluster.preset=a100-80"},
+                            2);
+    task.strategy.pipeline_parallel_schedule = schedule;
+    const Judged j = judged(task, {{"pp", 2}, {"v", 2}, {"tp", 1}, {"microbatch", 1}}, true);
+    INFO(j.bound.time.v << " for " << j.full.step.v << " s");
+    CHECK(j.bound.time <= j.full.step);
+    CHECK(j.bound.time.v > 0.97 * j.full.step.v);
+  }
+}
+
+namespace {
+
+/// A task whose ranks are threads of the two cores of so many CPUs.
+Scenario on_cpus(int nodes, int ranks) {
+  const LoadedScenario loaded = parse_scenario(
+      "[model]\narchitecture = \"gpt2\"\nname = \"m\"\nlayers = 8\nhidden = 512\nheads = 8\n"
+      "vocab = 5000\nmax_seq_len = 256\n[training]\nseq_len = 256\nlocal_batch_size = 1\n"
+      "global_batch_size = 32\n[cluster]\npreset = \"cpu\"\nnodes = " +
+          std::to_string(nodes) + "\nranks_per_device = " + std::to_string(ranks) + "\n",
+      "threads", {});
+  if (!loaded.ok()) FAIL(to_string(loaded.errors.front()));
+  return loaded.points.front().scenario;
+}
+
+}  // namespace
+
+TEST_CASE("stages that share the cores of a device are estimated as slow as they are",
+          "[core][plan]") {
+  struct Case {
+    int nodes, ranks, microbatch;
+  };
+  for (const Case& c : {Case{1, 4, 1}, Case{1, 4, 8}, Case{2, 4, 8}, Case{1, 8, 1}}) {
+    for (const PipelineSchedule schedule :
+         {PipelineSchedule::OneFOneB, PipelineSchedule::Interleaved1F1B,
+          PipelineSchedule::ZbvZeroBubble}) {
+      Scenario task = on_cpus(c.nodes, c.ranks);
+      task.strategy.pipeline_parallel_schedule = schedule;
+      const int chunks = schedule == PipelineSchedule::OneFOneB ? 1 : 2;
+      const Judged j =
+          judged(task, {{"pp", 4}, {"tp", 1}, {"v", chunks}, {"microbatch", c.microbatch}}, true);
+      INFO(c.nodes << " CPUs of " << c.ranks << " ranks, microbatches of " << c.microbatch << ", "
+                   << chunks << " chunks: " << j.estimate.step_time.v << " for " << j.full.step.v
+                   << " s");
+      CHECK(std::abs(j.estimate.step_time.v / j.full.step.v - 1) < 0.03);
+    }
+  }
+}
+
+TEST_CASE("ranks that wait in their messages are estimated as long as they wait", "[core][plan]") {
+  // A slow link, of which a message is a large part of a pass.
+  for (const char* posting : {"fused", "blocking"}) {
+    for (const char* bandwidth : {"300.0", "5.0", "1.0"}) {
+      for (const int chunks : {1, 2, 4}) {
+        Scenario task = decoder({std::string("parallelism.pipeline_parallel_p2p=") + posting,
+                                 "training.global_batch_size=32",
+                                 std::string("cluster.intra_node.bandwidth_gb_s=") + bandwidth});
+        if (chunks > 1) {
+          task.strategy.pipeline_parallel_schedule = PipelineSchedule::Interleaved1F1B;
+        }
+        LayoutConstraints constraints;
+        constraints.only = {{"pp", 4}, {"tp", 1}, {"v", chunks}, {"microbatch", 1}};
+        constraints.keep_schedule = true;
+        const std::vector<LayoutPoint> points = layout_space(task, constraints);
+        if (points.empty()) continue;
+        const std::optional<Scenario> layout = layout_of(task, points.front());
+        REQUIRE(layout);
+        const Result<Probe> full = simulated_probe(*layout);
+        const Result<LayoutEstimate> estimate = Estimator(simulated_probe).estimate(*layout);
+        INFO(layout_name(*layout) << ", " << posting << ", " << bandwidth << " GB/s");
+        REQUIRE(full.ok() == estimate.ok());  // one that deadlocks is known without lowering
+        if (!full) continue;
+        INFO(estimate->step_time.v << " for " << full->step.v << " s");
+        CHECK(std::abs(estimate->step_time.v / full->step.v - 1) < 0.03);
+      }
+    }
+  }
+}
+
 TEST_CASE("ranks that divide heads within a ring are bounded by their own transfers",
           "[core][plan]") {
   const Scenario task = decoder({"parallelism.context_parallel_method=ring",
@@ -294,8 +377,7 @@ TEST_CASE("layouts whose schedules deadlock are refused, and the others searched
     const auto all = search_space(task, simulated_layout, simulated_probe, options);
     if (!all) FAIL(to_string(all.error()));
     CHECK(all->counts.layouts == all->counts.refused + all->counts.simulated);
-    // Estimates know the times of messages, not what their ranks wait for in them.
-    CHECK(few->found.front().figures.step_time.v <= all->found.front().figures.step_time.v * 1.1);
+    CHECK(few->found.front().figures.step_time.v <= all->found.front().figures.step_time.v * 1.01);
   }
 }
 

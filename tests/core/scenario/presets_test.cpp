@@ -3,6 +3,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/model/model.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
@@ -486,6 +487,50 @@ TEST_CASE("a model type that is known but lacks layers is refused by what it nee
   }
 }
 
+TEST_CASE("Granite, OLMo 2, OPT and ViT have the parameters that were published",
+          "[core][scenario]") {
+  const auto read = [](const char* json) {
+    const Result<HfModel> model = parse_hf_config(json, "m/config.json");
+    if (!model) FAIL(model.error().message);
+    return model->model;
+  };
+  const auto parameters = [](const ModelSpec& m) { return build_layers(m, {}).parameter_count(); };
+  // ibm-granite/granite-3.1-8b-base, of which the card says 8.17 B: 40 blocks of 4,096² · 2.5 for
+  // attention and 3 · 4,096 · 12,800, two norms each, a last norm and one table.
+  const ModelSpec granite = read(
+      R"({"model_type": "granite", "hidden_size": 4096, "intermediate_size": 12800,
+          "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 8,
+          "tie_word_embeddings": true, "vocab_size": 49155, "max_position_embeddings": 4096,
+          "embedding_multiplier": 12.0, "attention_multiplier": 0.0078125, "rms_norm_eps": 1e-05,
+          "residual_multiplier": 0.22, "logits_scaling": 16.0, "rope_theta": 10000})");
+  CHECK(parameters(granite) ==
+        40LL * (4096 * 4096 / 2 * 5 + 3LL * 4096 * 12800 + 2 * 4096) + 4096 + 49155LL * 4096);
+  CHECK_THAT(granite.simulated_only, ContainsSubstring("logits_scaling = 16.0"));
+  // allenai/OLMo-2-1124-7B, 7.3 B. Of a block 8,192 are norms of queries and keys over all heads,
+  // where 256 are simulated.
+  const ModelSpec olmo = read(
+      R"({"model_type": "olmo2", "hidden_size": 4096, "intermediate_size": 11008,
+          "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32,
+          "tie_word_embeddings": false, "vocab_size": 100352, "max_position_embeddings": 4096,
+          "rms_norm_eps": 1e-06, "rope_theta": 500000})");
+  CHECK(parameters(olmo) == 7298617344 - 32 * (8192 - 256));
+  // facebook/opt-125m: 125,239,296 with two more rows of positions.
+  const ModelSpec opt = read(
+      R"({"model_type": "opt", "ffn_dim": 3072, "hidden_size": 768, "num_attention_heads": 12,
+          "num_hidden_layers": 12, "max_position_embeddings": 2048, "vocab_size": 50272,
+          "word_embed_proj_dim": 768, "activation_function": "relu"})");
+  CHECK(parameters(opt) == 125239296 - 2 * 768);
+  // google/vit-base-patch16-224: 86,567,656 with 1,000 classes, less two vectors of `hidden`, as of
+  // the preset vit-b-16 (docs/scenario.md).
+  ModelSpec vit = read(
+      R"({"model_type": "vit", "hidden_size": 768, "image_size": 224, "intermediate_size": 3072,
+          "num_attention_heads": 12, "num_hidden_layers": 12, "patch_size": 16, "qkv_bias": true,
+          "hidden_act": "gelu", "num_channels": 3, "id2label": {"0": "cat", "1": "dog"}})");
+  CHECK(vit.classes == 2);
+  vit.classes = 1000;
+  CHECK(parameters(vit) == 86567656 - 2 * 768);
+}
+
 TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
           "[core][scenario]") {
   const auto message = [](const char* json) {
@@ -497,13 +542,16 @@ TEST_CASE("a Hugging Face config that we cannot run is refused with its reason",
         "c.json: model_type '' is not supported; valid: llama, mistral, mixtral, qwen2, qwen2_moe, "
         "qwen3, "
         "qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, xlm-roberta, gemma, gemma2, gemma3_text, "
-        "deepseek_v2, deepseek_v3");
+        "deepseek_v2, deepseek_v3, granite, olmo, olmo2, opt, vit");
   CHECK(message(R"({"model_type": "mamba"})") ==
         "c.json: model_type 'mamba' is not supported; valid: llama, mistral, mixtral, qwen2, "
         "qwen2_moe, "
         "qwen3, qwen3_moe, phi3, gpt2, gpt_neox, bert, roberta, xlm-roberta, gemma, gemma2, "
         "gemma3_text, "
-        "deepseek_v2, deepseek_v3");
+        "deepseek_v2, deepseek_v3, granite, olmo, olmo2, opt, vit");
+  CHECK_THAT(message(R"({"model_type": "clip"})"), ContainsSubstring("two encoders"));
+  CHECK_THAT(message(R"({"model_type": "opt", "word_embed_proj_dim": 512, "hidden_size": 1024})"),
+             ContainsSubstring("projection"));
   CHECK(message(R"({"model_type": "gpt2"})") == "c.json: 'n_layer' is missing");
   CHECK(message(R"({"model_type": "gpt2", "n_layer": "12"})") ==
         "c.json: 'n_layer' is not an integer");
