@@ -50,6 +50,11 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
     return invalid("--out " + directory + " is not a folder");
   }
+  if (fs::is_symlink(path, error) && !fs::exists(path, error)) {
+    return invalid("--out " + directory + " is a link to " +
+                   fs::read_symlink(path, error).string() +
+                   ", which is not there: make that folder, or choose another");
+  }
   fs::create_directories(path, error);
   if (error) return invalid("--out " + directory + ": " + error.message());
   bool empty = true;  // but for the lock that every run leaves

@@ -1,7 +1,10 @@
 #include "core/run_folder/folder_claim.hpp"
 
 #include <filesystem>
+#include <map>
+#include <string>
 
+#include "core/run_folder/run_folder.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -62,6 +65,71 @@ TEST_CASE("a folder keeps what a run that has begun put there, and what others h
     write_bytes(folder / "other/.lock", "x");
   }
   CHECK(fs::exists(folder.path / "other/.lock"));
+}
+
+TEST_CASE("an older run comes back as it was when a later one is refused", "[core][run_folder]") {
+  const TemporaryFolder folder;
+  const fs::path run = folder.path / "run";
+  fs::create_directories(run / "checkpoints");
+  fs::create_directories(run / "tb");
+  const std::map<std::string, std::string> old = {
+      {"program.txt", "the old program"}, {"metrics.jsonl", "the old metrics"},
+      {"report.json", "the old report"},  {"trace.json.gz", "the old trace"},
+      {"tb/events.1", "the old events"},  {".lock", "left by a crash"}};
+  for (const auto& [name, text] : old) write_bytes((run / name).string(), text);
+  const auto check_old = [&] {
+    for (const auto& [name, text] : old) {
+      INFO(name);
+      if (name != ".lock") CHECK(read_bytes((run / name).string()) == text);
+    }
+    CHECK_FALSE(fs::exists(run / "scenario.toml"));  // it was the run of a program's text
+    CHECK_FALSE(fs::exists(run / "tb/events.2"));
+    CHECK_FALSE(fs::exists(run / ".before"));
+  };
+  const auto take = [&](FolderClaim& claim) {
+    claim.arm();
+    for (const char* name : {".lock", "scenario.toml", "program.txt", "metrics.jsonl"}) {
+      REQUIRE(write_file((run / name).string(), "new"));
+    }
+    write_bytes((run / "tb/events.2").string(), "new");
+  };
+  SECTION("at once") {
+    {
+      FolderClaim claim(run.string(), "checkpoints");
+      take(claim);
+      CHECK(read_bytes((run / "program.txt").string()) == "new");
+    }
+    check_old();
+  }
+  SECTION("through a link, whose file stays where it is") {
+    fs::rename(run / "metrics.jsonl", folder.path / "elsewhere");
+    fs::create_symlink(folder.path / "elsewhere", run / "metrics.jsonl");
+    {
+      FolderClaim claim(run.string(), "checkpoints");
+      take(claim);
+    }
+    check_old();
+  }
+  SECTION("in the next run, if the refused one was killed") {
+    fs::create_directories(run / ".before");
+    fs::rename(run / "program.txt", run / ".before/program.txt");
+    fs::rename(run / "metrics.jsonl", run / ".before/metrics.jsonl");
+    write_bytes((run / "program.txt").string(), "killed");
+    { FolderClaim(run.string(), "checkpoints").arm(); }
+    check_old();
+  }
+  SECTION("unless it has begun: then its report and trace would be taken for the new one's") {
+    {
+      FolderClaim claim(run.string(), "checkpoints");
+      take(claim);
+      claim.keep();
+    }
+    CHECK(read_bytes((run / "program.txt").string()) == "new");
+    CHECK(fs::exists(run / "tb/events.1"));
+    CHECK_FALSE(fs::exists(run / "report.json"));
+    CHECK_FALSE(fs::exists(run / "trace.json.gz"));
+    CHECK_FALSE(fs::exists(run / ".before"));
+  }
 }
 
 }  // namespace lockstep
