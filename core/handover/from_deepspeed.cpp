@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <tuple>
 
+#include "core/handover/json_settings.hpp"
 #include "core/handover/plan_writer.hpp"
 #include "core/handover/words.hpp"
 
@@ -72,9 +74,15 @@ const std::set<std::string, std::less<>> kPartsOfOurs = {"zero_optimization", "o
 
 class DeepSpeedReader {
  public:
-  DeepSpeedReader(const Json& config, const PlanOptions& options)
-      : options_(options), plan_(Trainer::DeepSpeed) {
-    flatten(config, "");
+  DeepSpeedReader(const JsonSettings& config, const PlanOptions& options)
+      : options_(options), plan_(Trainer::DeepSpeed), places_(config.places) {
+    flatten(config.values, "");
+    for (const Setting& setting : settings_) {
+      plan_.locate(shown(setting), places_.at(setting.name));
+      if (kPartsOfOurs.contains(setting.name) && !setting.value.is_object()) {
+        refuse(setting, "an object { ... } is expected");
+      }
+    }
   }
 
   Result<PlanImport> read(const std::string& file) {
@@ -91,6 +99,7 @@ class DeepSpeedReader {
     read_optimizer();
     read_schedule();
     account_for_rest();
+    if (fault_) return *fault_;
     return plan_.finish(file);
   }
 
@@ -105,6 +114,8 @@ class DeepSpeedReader {
                                 value["enabled"].is_boolean() && !value["enabled"].get<bool>();
       if (switched_off) {
         plan_.ignore(path + key + ", which is not enabled");
+      } else if (value.is_null()) {
+        plan_.ignore(path + key + ", which is null");
       } else if (value.is_object() && !value.empty()) {
         flatten(value, path + key + ".");
       } else {
@@ -121,7 +132,20 @@ class DeepSpeedReader {
     return nullptr;
   }
   static std::string shown(const Setting& s) { return s.name + " = " + s.value.dump(); }
-  /// Numbers may stand in quotes; "auto" is for the script that starts DeepSpeed.
+  /// Notes that a value is none of those that its setting can have; the first in the file is told.
+  void refuse(const Setting& setting, const std::string& expected) {
+    const SourceSpan& where = places_.at(setting.name);
+    const auto order = [](const SourceSpan& span) { return std::tie(span.line, span.column); };
+    if (fault_ && order(*fault_->where) <= order(where)) return;
+    fault_ = Error{ErrorKind::InvalidSpec, shown(setting) + ": " + expected, where};
+  }
+  /// "auto" is for the script that starts DeepSpeed.
+  bool is_auto(const Setting& setting) {
+    if (setting.value != "auto") return false;
+    plan_.lose(setting.name + " = \"auto\": the script's argument says it, and not this file");
+    return true;
+  }
+  /// Numbers may stand in quotes.
   const Setting* number_at(std::string_view name, double& value) {
     const Setting* setting = find(name);
     if (setting == nullptr) return nullptr;
@@ -129,18 +153,23 @@ class DeepSpeedReader {
       value = setting->value.get<double>();
       return setting;
     }
-    if (setting->value == "auto") {
-      plan_.lose(setting->name + " = \"auto\": the script's argument says it, and not this file");
-      return nullptr;
-    }
+    if (is_auto(*setting)) return nullptr;
     if (setting->value.is_string()) {
       char* end = nullptr;
       const std::string text = setting->value.get<std::string>();
       value = std::strtod(text.c_str(), &end);
       if (!text.empty() && *end == 0 && std::isfinite(value)) return setting;
     }
-    plan_.lose(shown(*setting) + ": a number is expected");
+    refuse(*setting, "a number is expected");
     return nullptr;
+  }
+  /// A number of things, of which there is at least one.
+  const Setting* count_at(std::string_view name, double& value) {
+    const Setting* setting = number_at(name, value);
+    if (setting != nullptr && (value < 1 || value != std::floor(value))) {
+      refuse(*setting, "a whole number above 0 is expected");
+    }
+    return setting;
   }
   double number(std::string_view name, double otherwise) {
     double value = otherwise;
@@ -148,13 +177,21 @@ class DeepSpeedReader {
   }
   bool flag(std::string_view name, bool otherwise) {
     const Setting* setting = find(name);
-    return setting != nullptr && setting->value.is_boolean() ? setting->value.get<bool>()
-                                                             : otherwise;
+    if (setting == nullptr || is_auto(*setting)) return otherwise;
+    const Json& value = setting->value;
+    if (value.is_boolean()) return value.get<bool>();
+    if (value == 0 || value == 1) return value == 1;
+    if (value == "true" || value == "True") return true;
+    if (value == "false" || value == "False") return false;
+    refuse(*setting, "true or false is expected");
+    return otherwise;
   }
   std::string word(std::string_view name) {
     const Setting* setting = find(name);
-    return setting != nullptr && setting->value.is_string() ? setting->value.get<std::string>()
-                                                            : "";
+    if (setting == nullptr || is_auto(*setting)) return "";
+    if (setting->value.is_string()) return setting->value.get<std::string>();
+    refuse(*setting, "text in double quotes is expected");
+    return "";
   }
   std::string_view name_of(std::string_view key) const { return name_for(Trainer::DeepSpeed, key); }
   void take(std::string_view key) {
@@ -200,9 +237,10 @@ class DeepSpeedReader {
 
   void read_batch() {
     double batch = 0, micro = 0, passes = 0;
-    const Setting* all = number_at("train_batch_size", batch);
-    const Setting* one = number_at("train_micro_batch_size_per_gpu", micro);
-    const Setting* accumulated = number_at("gradient_accumulation_steps", passes);
+    const Setting* all = count_at("train_batch_size", batch);
+    const Setting* one = count_at("train_micro_batch_size_per_gpu", micro);
+    const Setting* accumulated = count_at("gradient_accumulation_steps", passes);
+    if (fault_) return;
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
     const auto nodes = static_cast<double>(std::max(1, options_.nodes));
     double ranks = nodes * static_cast<double>(per_node);
@@ -239,10 +277,13 @@ class DeepSpeedReader {
 
   void read_zero() {
     take_whole("parallelism.zero_stage");
-    const Setting* at = find(name_of("parallelism.zero_stage"));
-    const int stage = at != nullptr && at->value.is_number()
-                          ? static_cast<int>(std::clamp(at->value.get<double>(), -1.0, 9.0))
-                          : 0;
+    double number_of_stage = 0;
+    const Setting* at = number_at(name_of("parallelism.zero_stage"), number_of_stage);
+    if (at != nullptr && number_of_stage != 0 && number_of_stage != 1 && number_of_stage != 2 &&
+        number_of_stage != 3) {
+      return refuse(*at, "0, 1, 2 or 3 is expected");
+    }
+    const int stage = static_cast<int>(number_of_stage);
     const std::int64_t shard =
         whole_number(stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
     const bool groups = shard > 0 && shard < ranks_ && ranks_ % shard == 0;
@@ -368,7 +409,7 @@ class DeepSpeedReader {
     take("optimizer.decay_rate");
     take("optimizer.clip_threshold");
     const Setting* const eps = find(name_of("optimizer.eps"));
-    if (eps != nullptr && eps->value.is_array() && eps->value.size() == 2) {
+    if (eps != nullptr && is_pair(*eps)) {
       for (const auto& [key, i] :
            {std::pair("optimizer.eps_square", 0U), {"optimizer.eps_scale", 1U}}) {
         if (eps->value[i].is_number()) plan_.number(key, eps->value[i].get<double>(), shown(*eps));
@@ -377,6 +418,18 @@ class DeepSpeedReader {
     plan_.lose(
         "optimizer.type = \"Adafactor\": torch.optim's decays by the learning rate alone, and ZeRO "
         "gives it flat shards, of which it keeps a moment of every element");
+  }
+
+  /// Whether a value is a list of two, of which torch.optim allows null.
+  bool is_pair(const Setting& setting) {
+    if (is_auto(setting)) return false;
+    const Json& value = setting.value;
+    const auto is_number = [](const Json& item) { return item.is_number() || item.is_null(); };
+    if (value.is_array() && value.size() == 2 && is_number(value[0]) && is_number(value[1])) {
+      return true;
+    }
+    refuse(setting, "a list of two numbers is expected");
+    return false;
   }
 
   void read_optimizer() {
@@ -416,11 +469,12 @@ class DeepSpeedReader {
     if (sgd) return;
     take("optimizer.eps");
     const Setting* betas = find(name_of("optimizer.beta1"));
-    const bool pair = betas != nullptr && betas->value.is_array() && betas->value.size() == 2 &&
-                      betas->value[0].is_number() && betas->value[1].is_number();
-    plan_.number("optimizer.beta1", pair ? betas->value[0].get<double>() : 0.9,
-                 pair ? shown(*betas) : "");
-    plan_.number("optimizer.beta2", pair ? betas->value[1].get<double>() : 0.999);
+    const bool pair = betas != nullptr && is_pair(*betas);
+    const auto beta = [&](std::size_t i, double otherwise) {
+      return pair && betas->value[i].is_number() ? betas->value[i].get<double>() : otherwise;
+    };
+    plan_.number("optimizer.beta1", beta(0, 0.9), pair ? shown(*betas) : "");
+    plan_.number("optimizer.beta2", beta(1, 0.999), pair ? shown(*betas) : "");
   }
 
   void read_schedule() {
@@ -476,6 +530,8 @@ class DeepSpeedReader {
 
   const PlanOptions& options_;
   PlanWriter plan_;
+  const std::map<std::string, SourceSpan, std::less<>>& places_;
+  std::optional<Error> fault_;  // the first in the file
   std::vector<Setting> settings_;
   std::set<std::string, std::less<>> used_;
   std::int64_t ranks_ = 1;
@@ -486,19 +542,9 @@ class DeepSpeedReader {
 
 Result<PlanImport> from_deepspeed(std::string_view text, const std::string& file,
                                   const PlanOptions& options) {
-  Json config;
-  try {
-    config = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    const auto until = text.substr(0, std::min(error.byte, text.size()));
-    const auto line = 1 + std::count(until.begin(), until.end(), '\n');
-    return Error{ErrorKind::Parse, std::string("this is not JSON: ") + error.what(),
-                 SourceSpan{file, static_cast<int>(line), 1}};
-  }
-  if (!config.is_object()) {
-    return Error{ErrorKind::Parse, "an object { ... } is expected", SourceSpan{file, 1, 1}};
-  }
-  return DeepSpeedReader(config, options).read(file);
+  const Result<JsonSettings> config = read_json_settings(text, file);
+  if (!config) return config.error();
+  return DeepSpeedReader(*config, options).read(file);
 }
 
 }  // namespace lockstep
