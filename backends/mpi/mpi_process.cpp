@@ -210,18 +210,25 @@ class MpiProcess final : public Process {
     // have said what they know. Only if it does not, this process ends them.
     watch_->end_looking();
     const bool leads = index_ == 0;
-    int awaited = 0;
-    for (int peer = 1; peer < size_ && leads; ++peer) awaited += !watch_->lookout().silent(peer);
+    int said = 0;
+    const auto awaited = [&] {  // nobody waits for a process that is silent
+      int others = 0;
+      for (int peer = 1; peer < size_; ++peer) others += !watch_->lookout().silent(peer);
+      return others - said;
+    };
     if (!leads) {
       MPI_Request request = MPI_REQUEST_NULL;
       MPI_Isend(nullptr, 0, MPI_CHAR, 0, kSaid, failures_, &request);
       MPI_Request_free(&request);
     }
-    const bool soon = leads || watch_->lookout().silent(0);
-    const auto until = steady_clock::now() + (soon ? kGrace : kFarewell);
-    while ((!leads || awaited > 0) && steady_clock::now() < until) {
+    const auto begin = steady_clock::now();
+    const auto waits = [&] {
+      const bool soon = leads || watch_->lookout().silent(0);
+      return steady_clock::now() < begin + (soon ? kGrace : kFarewell);
+    };
+    while ((!leads || awaited() > 0) && waits()) {
       static_cast<void>(hear_failure());  // also lets MPI send this process's own failure
-      if (leads) awaited -= take(kSaid) ? 1 : 0;
+      if (leads) said += take(kSaid) ? 1 : 0;
       std::this_thread::sleep_for(kLongestSleep);
     }
     MPI_Abort(MPI_COMM_WORLD, exit_code);
