@@ -374,8 +374,8 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
   Progress progress(console_, first_step_, options_.steps, program.tokens_per_step,
                     program.input.samples.kind == SampleKind::Images ? "img" : "tok");
   options_.on_step = [&](const StepResult& step) {
-    if (claim_) claim_->keep();
     log_step(step, program.tokens_per_step);
+    if (claim_) claim_->keep();
     if (!arguments_.quiet && !simulated_) progress.step(step, validated_);
     if (validated_) {
       std::erase_if(validation_, [&](const auto& v) { return v.step > step.step; });  // gone back

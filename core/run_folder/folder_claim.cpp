@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLock = ".lock";
 constexpr const char* kBefore = ".before";  // where an older run's description is put aside
+constexpr const char* kBegun = ".begun";    // what that becomes when the later run has begun
 constexpr const char* kLogs = "tb";
 constexpr std::array<const char*, 3> kDescription = {"scenario.toml", "program.txt",
                                                      "metrics.jsonl"};
@@ -34,6 +36,18 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
+bool is_half_written(const std::string& name) {
+  constexpr std::string_view kEnding = ".tmp";
+  if (!name.ends_with(kEnding)) return false;
+  const std::string whole = name.substr(0, name.size() - kEnding.size());
+  const std::size_t dot = whole.rfind('.');
+  if (dot == std::string::npos || dot + 1 == whole.size()) return false;
+  if (whole.find_first_not_of("0123456789", dot + 1) != std::string::npos) return false;
+  const auto is_it = [&](const char* file) { return whole.compare(0, dot, file) == 0; };
+  return std::any_of(kDescription.begin(), kDescription.end(), is_it) ||
+         std::any_of(kResults.begin(), kResults.end(), is_it);
+}
+
 FolderClaim::FolderClaim(std::string folder, std::string checkpoints)
     : folder_(std::move(folder)), checkpoints_(std::move(checkpoints)) {
   std::error_code ignored;
@@ -43,7 +57,9 @@ FolderClaim::FolderClaim(std::string folder, std::string checkpoints)
 
 void FolderClaim::look() {
   names_ = names_in(folder_);
-  std::erase_if(names_, [](const std::string& name) { return name == kLock || name == kBefore; });
+  std::erase_if(names_, [](const std::string& name) {
+    return name == kLock || name == kBefore || name == kBegun;
+  });
   logs_ = names_in(fs::path(folder_) / kLogs);
 }
 
@@ -52,10 +68,13 @@ void FolderClaim::arm() {
   if (names_.empty()) return;
   const fs::path folder(folder_), before = folder / kBefore;
   std::error_code ignored;
-  if (fs::exists(before, ignored)) {  // a run was killed before it began
-    give_back();
-    look();
+  for (const std::string& name : names_) {  // what runs left that were killed
+    if (is_half_written(name)) fs::remove(folder / name, ignored);
   }
+  if (fs::exists(folder / kBegun, ignored)) end_older();
+  if (fs::exists(before, ignored)) give_back();
+  look();
+  if (names_.empty()) return;
   fs::create_directory(before, ignored);
   for (const char* name : kDescription) {
     if (!contains(names_, name)) continue;
@@ -85,8 +104,15 @@ void FolderClaim::give_back() const {
 void FolderClaim::keep() {
   if (!std::exchange(armed_, false)) return;
   std::error_code ignored;
-  fs::remove_all(fs::path(folder_) / kBefore, ignored);
+  // From here on the folder is the later run's, whenever this process is killed.
+  fs::rename(fs::path(folder_) / kBefore, fs::path(folder_) / kBegun, ignored);
+  end_older();
+}
+
+void FolderClaim::end_older() const {
+  std::error_code ignored;
   for (const char* name : kResults) fs::remove(fs::path(folder_) / name, ignored);
+  fs::remove_all(fs::path(folder_) / kBegun, ignored);
 }
 
 bool FolderClaim::holds_more() const {

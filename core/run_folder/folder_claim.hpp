@@ -7,6 +7,10 @@
 
 namespace lockstep {
 
+/// Whether a name in a run folder is that under which a run writes one of its files at first
+/// (NewFile). A run that was killed leaves such files.
+bool is_half_written(const std::string& name);
+
 class FolderClaim {
  public:
   /// Looks at a folder that a run is about to take: whether it is there, and what it holds.
@@ -17,7 +21,7 @@ class FolderClaim {
 
   /// From here on the destructor cleans up: the run holds the folder's lock. What describes an
   /// older run is put aside, into a folder of its own (.before), from which the next claim takes it
-  /// back should this process be killed.
+  /// back should this process be killed. Files that a killed run has not written to their ends go.
   void arm();
   /// The run has begun, and its folder stays. The report and the trace of an older run go: they
   /// would be taken for this one's until it has ended.
@@ -31,6 +35,7 @@ class FolderClaim {
   void look();
   bool holds_more() const;
   void give_back() const;
+  void end_older() const;
   std::string folder_, checkpoints_;
   std::vector<std::string> names_;  // what was there, but for the lock and what was put aside
   std::vector<std::string> logs_;   // likewise, in its folder for TensorBoard

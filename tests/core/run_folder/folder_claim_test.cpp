@@ -16,11 +16,12 @@ namespace fs = std::filesystem;
 /// A run that writes what it is about to run, and is refused.
 void be_refused(const fs::path& folder, bool begins = false) {
   FolderClaim claim(folder.string(), "checkpoints");
+  fs::create_directories(folder);
+  claim.arm();
   fs::create_directories(folder / "checkpoints");
   for (const char* name : {".lock", "scenario.toml", "program.txt", "metrics.jsonl"}) {
     write_bytes((folder / name).string(), "x");
   }
-  claim.arm();
   if (begins) claim.keep();
 }
 
@@ -36,6 +37,19 @@ TEST_CASE("a run that is refused leaves no folder, or the empty one that was the
   write_bytes(folder / "old/.lock", "left by a crash");
   be_refused(folder.path / "old");
   CHECK(fs::is_empty(folder.path / "old"));
+}
+
+TEST_CASE("a run may begin where another was killed while it wrote its first file",
+          "[core][run_folder]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / ".lock", "left by a crash");
+  write_bytes(folder / "scenario.toml.4711.tmp", "half");
+  CHECK(prepare_run_folder(folder.path.string(), "checkpoints", false).ok());
+  be_refused(folder.path);
+  CHECK(fs::is_empty(folder.path));
+  for (const char* name : {"scenario.toml.tmp", "scenario.toml.4x.tmp", "thesis.txt.4711.tmp"}) {
+    CHECK_FALSE(is_half_written(name));
+  }
 }
 
 TEST_CASE("a folder keeps what a run that has begun put there, and what others have",
@@ -117,6 +131,22 @@ TEST_CASE("an older run comes back as it was when a later one is refused", "[cor
     write_bytes((run / "program.txt").string(), "killed");
     { FolderClaim(run.string(), "checkpoints").arm(); }
     check_old();
+  }
+  SECTION("without what a killed run has written in part") {
+    write_bytes((run / "program.txt.123.tmp").string(), "half");
+    write_bytes((run / "notes.123.tmp").string(), "the user's");
+    { FolderClaim(run.string(), "checkpoints").arm(); }
+    check_old();
+    CHECK_FALSE(fs::exists(run / "program.txt.123.tmp"));
+    CHECK(fs::exists(run / "notes.123.tmp"));
+  }
+  SECTION("unless the later one was killed when it had just begun") {
+    fs::create_directories(run / ".begun");
+    write_bytes((run / ".begun/program.txt").string(), "older");
+    { FolderClaim(run.string(), "checkpoints").arm(); }
+    CHECK(read_bytes((run / "program.txt").string()) == "the old program");
+    CHECK_FALSE(fs::exists(run / "report.json"));
+    CHECK_FALSE(fs::exists(run / ".begun"));
   }
   SECTION("unless it has begun: then its report and trace would be taken for the new one's") {
     {
