@@ -1,89 +1,16 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <set>
-#include <tuple>
 
-#include "core/handover/json_settings.hpp"
-#include "core/handover/plan_writer.hpp"
+#include "core/handover/deepspeed_account.hpp"
 #include "core/handover/words.hpp"
 
 namespace lockstep {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Settings that change neither what is computed nor where, by their beginnings.
-constexpr std::string_view kNoEffect[] = {
-    "steps_per_print",
-    "wall_clock_breakdown",
-    "memory_breakdown",
-    "dump_state",
-    "tensorboard",
-    "wandb",
-    "csv_monitor",
-    "comet",
-    "comms_logger",
-    "flops_profiler",
-    "monitor",
-    "checkpoint",
-    "load_universal_checkpoint",
-    "zero_allow_untested_optimizer",
-    "zero_force_ds_cpu_optimizer",
-    "autotuning",
-    "cuda_visible_devices",
-    "aio",
-    "disable_allgather",
-    "elasticity",
-    "nebula",
-    "dataloader_drop_last",
-    "use_data_before_expert_parallel",
-    "seed",
-    "graph_harvesting",
-    "optimizer.params.torch_adam",
-    "optimizer.params.adam_w_mode",
-    "optimizer.params.bias_correction",
-    "optimizer.params.cuda_aware",
-    "optimizer.params.comm_backend_name",
-    "optimizer.legacy_fusion",
-    "zero_optimization.contiguous_gradients",
-    "zero_optimization.round_robin_gradients",
-    "zero_optimization.stage3_gather_16bit_weights_on_model_save",
-    "zero_optimization.stage3_gather_fp16_weights_on_model_save",
-    "zero_optimization.offload_optimizer.",
-    "zero_optimization.offload_param.",
-    "zero_optimization.elastic_checkpoint",
-    "zero_optimization.load_from_fp32_weights",
-    "zero_optimization.ignore_unused_parameters",
-    "zero_optimization.sub_group_size",
-    "fp16.auto_cast",
-    "fp16.consecutive_hysteresis",
-    "bf16.auto_cast",
-    "bf16.loss_scale",
-    "bf16.hysteresis",
-    "bf16.min_loss_scale",
-    "bf16.initial_scale_power",
-    "activation_checkpointing.number_checkpoints",
-    "activation_checkpointing.profile",
-    "activation_checkpointing.synchronize_checkpoint_boundary"};
-
-/// Parts of the file whose settings are accounted for one by one.
-const std::set<std::string, std::less<>> kPartsOfOurs = {"zero_optimization", "optimizer",
-                                                         "scheduler", "fp16", "bf16"};
-
-class DeepSpeedReader {
+class DeepSpeedReader : DeepSpeedAccount {
  public:
   DeepSpeedReader(const JsonSettings& config, const PlanOptions& options)
-      : options_(options), plan_(Trainer::DeepSpeed), places_(config.places) {
-    flatten(config.values, "");
-    for (const Setting& setting : settings_) {
-      plan_.locate(shown(setting), places_.at(setting.name));
-      if (kPartsOfOurs.contains(setting.name) && !setting.value.is_object()) {
-        refuse(setting, "an object { ... } is expected");
-      }
-    }
-  }
+      : DeepSpeedAccount(config), options_(options) {}
 
   Result<PlanImport> read(const std::string& file) {
     if (!plan_.take_model(options_)) {
@@ -99,112 +26,11 @@ class DeepSpeedReader {
     read_optimizer();
     read_schedule();
     account_for_rest();
-    if (fault_) return *fault_;
+    if (fault()) return *fault();
     return plan_.finish(file);
   }
 
  private:
-  struct Setting {
-    std::string name;  // dotted
-    Json value;
-  };
-  void flatten(const Json& object, const std::string& path) {
-    for (const auto& [key, value] : object.items()) {
-      const bool switched_off = value.is_object() && value.contains("enabled") &&
-                                value["enabled"].is_boolean() && !value["enabled"].get<bool>();
-      if (switched_off) {
-        plan_.ignore(path + key + ", which is not enabled");
-      } else if (value.is_null()) {
-        plan_.ignore(path + key + ", which is null");
-      } else if (value.is_object() && !value.empty()) {
-        flatten(value, path + key + ".");
-      } else {
-        settings_.push_back({path + key, value});
-      }
-    }
-  }
-  const Setting* find(std::string_view name) {
-    for (const Setting& setting : settings_) {
-      if (setting.name != name) continue;
-      used_.insert(setting.name);
-      return &setting;
-    }
-    return nullptr;
-  }
-  static std::string shown(const Setting& s) { return s.name + " = " + s.value.dump(); }
-  /// Notes that a value is none of those that its setting can have; the first in the file is told.
-  void refuse(const Setting& setting, const std::string& expected) {
-    const SourceSpan& where = places_.at(setting.name);
-    const auto order = [](const SourceSpan& span) { return std::tie(span.line, span.column); };
-    if (fault_ && order(*fault_->where) <= order(where)) return;
-    fault_ = Error{ErrorKind::InvalidSpec, shown(setting) + ": " + expected, where};
-  }
-  /// "auto" is for the script that starts DeepSpeed.
-  bool is_auto(const Setting& setting) {
-    if (setting.value != "auto") return false;
-    plan_.lose(setting.name + " = \"auto\": the script's argument says it, and not this file");
-    return true;
-  }
-  /// Numbers may stand in quotes.
-  const Setting* number_at(std::string_view name, double& value) {
-    const Setting* setting = find(name);
-    if (setting == nullptr) return nullptr;
-    if (setting->value.is_number()) {
-      value = setting->value.get<double>();
-      return setting;
-    }
-    if (is_auto(*setting)) return nullptr;
-    if (setting->value.is_string()) {
-      char* end = nullptr;
-      const std::string text = setting->value.get<std::string>();
-      value = std::strtod(text.c_str(), &end);
-      if (!text.empty() && *end == 0 && std::isfinite(value)) return setting;
-    }
-    refuse(*setting, "a number is expected");
-    return nullptr;
-  }
-  /// A number of things, of which there is at least one.
-  const Setting* count_at(std::string_view name, double& value) {
-    const Setting* setting = number_at(name, value);
-    if (setting != nullptr && (value < 1 || value != std::floor(value))) {
-      refuse(*setting, "a whole number above 0 is expected");
-    }
-    return setting;
-  }
-  double number(std::string_view name, double otherwise) {
-    double value = otherwise;
-    return number_at(name, value) != nullptr ? value : otherwise;
-  }
-  bool flag(std::string_view name, bool otherwise) {
-    const Setting* setting = find(name);
-    if (setting == nullptr || is_auto(*setting)) return otherwise;
-    const Json& value = setting->value;
-    if (value.is_boolean()) return value.get<bool>();
-    if (value == 0 || value == 1) return value == 1;
-    if (value == "true" || value == "True") return true;
-    if (value == "false" || value == "False") return false;
-    refuse(*setting, "true or false is expected");
-    return otherwise;
-  }
-  std::string word(std::string_view name) {
-    const Setting* setting = find(name);
-    if (setting == nullptr || is_auto(*setting)) return "";
-    if (setting->value.is_string()) return setting->value.get<std::string>();
-    refuse(*setting, "text in double quotes is expected");
-    return "";
-  }
-  std::string_view name_of(std::string_view key) const { return name_for(Trainer::DeepSpeed, key); }
-  void take(std::string_view key) {
-    double value = 0;
-    if (const Setting* s = number_at(name_of(key), value)) plan_.number(key, value, shown(*s));
-  }
-  void take_whole(std::string_view key) {
-    double value = 0;
-    if (const Setting* s = number_at(name_of(key), value)) {
-      plan_.set(key, whole_number(value), shown(*s));
-    }
-  }
-
   void read_precision() {
     const bool bf16 = flag("bf16.enabled", false) || flag("bfloat16.enabled", false);
     const bool fp16 = flag("fp16.enabled", false);
@@ -240,7 +66,7 @@ class DeepSpeedReader {
     const Setting* all = count_at("train_batch_size", batch);
     const Setting* one = count_at("train_micro_batch_size_per_gpu", micro);
     const Setting* accumulated = count_at("gradient_accumulation_steps", passes);
-    if (fault_) return;
+    if (fault()) return;
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
     const auto nodes = static_cast<double>(std::max(1, options_.nodes));
     double ranks = nodes * static_cast<double>(per_node);
@@ -420,18 +246,6 @@ class DeepSpeedReader {
         "gives it flat shards, of which it keeps a moment of every element");
   }
 
-  /// Whether a value is a list of two, of which torch.optim allows null.
-  bool is_pair(const Setting& setting) {
-    if (is_auto(setting)) return false;
-    const Json& value = setting.value;
-    const auto is_number = [](const Json& item) { return item.is_number() || item.is_null(); };
-    if (value.is_array() && value.size() == 2 && is_number(value[0]) && is_number(value[1])) {
-      return true;
-    }
-    refuse(setting, "a list of two numbers is expected");
-    return false;
-  }
-
   void read_optimizer() {
     const std::string type = word(name_of("optimizer.name"));
     if (type.empty()) {
@@ -508,32 +322,7 @@ class DeepSpeedReader {
     }
   }
 
-  void account_for_rest() {
-    std::map<std::string, int> unknown;  // settings of each part of the file
-    for (const Setting& setting : settings_) {
-      if (used_.count(setting.name) > 0) continue;
-      bool harmless = setting.value.is_boolean() && !setting.value.get<bool>();
-      for (const std::string_view begin : kNoEffect) harmless |= setting.name.starts_with(begin);
-      if (harmless) {
-        plan_.ignore(setting.name);
-      } else if (kPartsOfOurs.count(setting.name.substr(0, setting.name.find('.'))) > 0) {
-        plan_.lose(shown(setting) + ": a scenario has no word for it");
-      } else {
-        ++unknown[setting.name.substr(0, setting.name.find('.'))];
-      }
-    }
-    for (const auto& [part, settings] : unknown) {
-      plan_.lose(part + (settings > 1 ? " and its " + std::to_string(settings) + " settings" : "") +
-                 ": a scenario has no word for it");
-    }
-  }
-
   const PlanOptions& options_;
-  PlanWriter plan_;
-  const std::map<std::string, SourceSpan, std::less<>>& places_;
-  std::optional<Error> fault_;  // the first in the file
-  std::vector<Setting> settings_;
-  std::set<std::string, std::less<>> used_;
   std::int64_t ranks_ = 1;
   double reduce_bytes_ = 4;
 };

@@ -126,6 +126,13 @@ class Reader final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json value) {
+    constexpr std::size_t kDeepest = 64;  // names grow with every level
+    if (open_.size() >= kDeepest) {
+      fault = fault_at(next_token(), "more than " + std::to_string(kDeepest) +
+                                         " objects and lists lie in each other here, and a "
+                                         "configuration has a few");
+      return false;
+    }
     note_place();
     end_ = read_bytes;
     std::string path;

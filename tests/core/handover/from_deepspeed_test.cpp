@@ -192,6 +192,9 @@ TEST_CASE("text that is no JSON is refused with its place, what stands there and
             "ds.json:2:1: \"b\" stands twice in one object, first in line 1: keep one of them"}}) {
     CHECK(fault_of(text) == message);
   }
+  CHECK(fault_of("{\"a\":" + std::string(100'000, '[')) ==
+        "ds.json:1:69: more than 64 objects and lists lie in each other here, and a configuration "
+        "has a few");
   // The same key in another object, or list, is another.
   CHECK_FALSE(import_plan(Trainer::DeepSpeed,
                           R"({"a": {"b": 1}, "c": {"b": [{"b": 1}, {"b": 2}]}})", "ds.json", {})
