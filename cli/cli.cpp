@@ -2,9 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <new>
+#include <system_error>
 
 #include "backends/backends.hpp"
 #include "backends/version.hpp"
@@ -12,6 +16,7 @@
 #include "cli/completion.hpp"
 #include "cli/man_page.hpp"
 #include "cli/model_commands.hpp"
+#include "core/base/file_fault.hpp"
 #include "core/base/nearest.hpp"
 #include "core/fit/constants.hpp"
 #include "core/format/format.hpp"
@@ -83,16 +88,24 @@ class Parser {
  private:
   /// An empty value is a variable of the shell that is not set, which must not count as an option
   /// that is not given: a training would be written nowhere, or begin again. A prompt may be empty,
-  /// and so is the word that a shell asks to complete.
+  /// and so is the word that a shell asks to complete. "nan" is no number.
   void refuse_empty_values() {
     const CLI::Validator given(
         [](const std::string& value) {
           return std::string(value.empty() ? "its value is empty" : "");
         },
         "");
+    // No comparison with a range is true of it, so that every range would let it through.
+    const CLI::Validator is_number(
+        [](const std::string& value) {
+          return std::string(std::isnan(std::strtod(value.c_str(), nullptr)) ? "it is no number"
+                                                                             : "");
+        },
+        "");
     for (CLI::App* const sub : app_.get_subcommands({})) {
       if (sub->get_name() == "complete") continue;
       for (CLI::Option* const option : sub->get_options()) {
+        if (option->get_type_name().starts_with("FLOAT")) option->check(is_number);
         const bool flag = option->get_items_expected_max() == 0;
         if (!flag && option->get_name() != "--prompt") option->check(given);
       }
@@ -506,11 +519,24 @@ int run_cli(const std::vector<std::string>& arguments, const Console& console) {
         console, {ErrorKind::Device, "the output could not be written whole: is the disk full?",
                   std::nullopt});
   } catch (const std::filesystem::filesystem_error& e) {  // of a path that was given
-    const bool fails = e.code() == std::errc::io_error ||
-                       e.code() == std::errc::no_space_on_device ||
-                       e.code() == std::errc::read_only_file_system;
-    return report_error(console, {fails ? ErrorKind::Device : ErrorKind::InvalidSpec,
+    return report_error(console, {kind_of_file_fault(e.code().value()),
                                   e.path1().string() + ": " + e.code().message(), std::nullopt});
+  } catch (const std::bad_alloc&) {
+    return report_error(console,
+                        {ErrorKind::OutOfMemory,
+                         "this machine has no memory left, or none that this process may use "
+                         "(ulimit -v): give it more, or a smaller scenario",
+                         std::nullopt});
+  } catch (const std::system_error& e) {
+    if (e.code() != std::errc::resource_unavailable_try_again) {
+      console.err << "internal error: " << e.what() << "\n";
+      return kOurBug;
+    }
+    return report_error(console,
+                        {ErrorKind::Device,
+                         "the system starts no more threads for this process: give it more "
+                         "memory (ulimit -v) or processes (ulimit -u), or fewer --threads",
+                         std::nullopt});
   } catch (const std::exception& e) {
     console.err << "internal error: " << e.what() << "\n";
     return kOurBug;

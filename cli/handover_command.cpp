@@ -28,8 +28,13 @@ Error error_of_plan(Error error, const PlanImport& plan, const std::string& from
   const std::string reason =
       line > 0 && line <= plan.reasons.size() ? plan.reasons[line - 1] : std::string();
   if (reason.empty()) return error;
-  error.message = from + ": " + reason + ": " + error.message;
-  if (file.empty()) error.where.reset();
+  const auto& place = plan.places[line - 1];
+  error.message = (place ? "" : from + ": ") + reason + ": " + error.message;
+  if (place) {
+    error.where = place;
+  } else if (file.empty()) {
+    error.where.reset();
+  }
   return error;
 }
 

@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   action.sa_flags = SA_RESETHAND;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A file that grows beyond the limit (ulimit -f) is an error of the write, which is told.
+  std::signal(SIGXFSZ, SIG_IGN);
   lockstep::Console console = lockstep::standard_console();
   console.cancel = &interrupted;
   return lockstep::run_cli({argv + 1, argv + argc}, console);

@@ -42,8 +42,9 @@ void ModelCommands::add_sample(CLI::App* sub) {
   sub->add_option("model", sample_.model, "run folder, or folder of a Hugging Face model")
       ->required()
       ->type_name("FOLDER");
-  sub->add_option("--prompt", sample_.prompt, "the text to go on from")->type_name("TEXT");
-  sub->add_option("--ids", sample_.ids, "the prompt as tokens")->delimiter(',');
+  CLI::Option* const prompt =
+      sub->add_option("--prompt", sample_.prompt, "the text to go on from")->type_name("TEXT");
+  sub->add_option("--ids", sample_.ids, "the prompt as tokens")->delimiter(',')->excludes(prompt);
   sub->add_option("--tokens", sample_.tokens, "how many tokens are made at most")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

@@ -374,8 +374,8 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
   Progress progress(console_, first_step_, options_.steps, program.tokens_per_step,
                     program.input.samples.kind == SampleKind::Images ? "img" : "tok");
   options_.on_step = [&](const StepResult& step) {
-    if (claim_) claim_->keep();
     log_step(step, program.tokens_per_step);
+    if (claim_) claim_->keep();
     if (!arguments_.quiet && !simulated_) progress.step(step, validated_);
     if (validated_) {
       std::erase_if(validation_, [&](const auto& v) { return v.step > step.step; });  // gone back
@@ -395,7 +395,8 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
     store_ = std::make_unique<CheckpointStore>(
         path(subject_.checkpoint.folder),
         CheckpointRules{run_, version(), settings_, subject_.checkpoint.keep_latest_k,
-                        subject_.checkpoint.keep_every});
+                        subject_.checkpoint.keep_every,
+                        [this] { return lock_ ? lock_->check() : Result<void>(); }});
     options_.store = store_.get();
     options_.checkpoint_every = subject_.checkpoint.interval;
   }
@@ -410,15 +411,16 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
   });
   auto ran = backend.run(program, subject_.cluster, options_);
   process_.activity->set_last_words({});
-  if (!ran && ran.error().kind == ErrorKind::Device) write_flight(program);
+  const bool hung = !ran && ran.error().kind == ErrorKind::Device && write_flight(program);
+  if (hung && claim_) claim_->keep();  // the record is of this run
   return ran;
 }
 
-void PointRun::write_flight(const Program& program) const {
+bool PointRun::write_flight(const Program& program) const {
   const FlightRecord& flight = process_.activity->flight;
-  if (out_.empty() || flight.entries().empty()) return;
+  if (out_.empty() || flight.entries().empty()) return false;
   const std::string name = "flight-" + std::to_string(process_.index()) + ".txt";
-  static_cast<void>(write_file(path(name), flight_text(flight, program, process_.now())));
+  return write_file(path(name), flight_text(flight, program, process_.now())).ok();
 }
 
 void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
@@ -441,6 +443,7 @@ void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
 
 Result<void> PointRun::close_folder(const RunResult& ran, const Report& report) {
   if (out_.empty()) return {};
+  if (auto there = lock_->check(); !there) return there;
   if (auto done = write_chrome_trace(ran.trace, path("trace.json.gz")); !done) return done;
   return write_file(path("report.json"), report_json(report));
 }

@@ -72,7 +72,7 @@ class PointRun {
   void advise(const Program& program);
   Result<void> write_subject(const Program& program);
   Result<RunResult> train(const Program& program, Backend& backend);
-  void write_flight(const Program& program) const;
+  bool write_flight(const Program& program) const;
   void log_step(const StepResult& step, std::int64_t tokens_per_step);
   Result<void> close_folder(const RunResult& ran, const Report& report);
   void say_ending(const RunResult& ran, PointOutcome& outcome) const;

@@ -1,7 +1,9 @@
 // lockstep sample: continues a text with a trained or imported model.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "backends/backends.hpp"
@@ -69,6 +71,11 @@ class SampleCommand {
   Result<void> open_decoder() {
     const std::int64_t wanted = static_cast<std::int64_t>(ids_.size()) + arguments_.tokens;
     const std::int64_t longest = source_.model.max_seq_len;
+    if (longest > 0 && std::ssize(ids_) >= longest) {
+      return invalid("the prompt has " + std::to_string(ids_.size()) +
+                     " tokens, and the model's max_seq_len is " + std::to_string(longest) +
+                     ": give a prompt of at most " + std::to_string(longest - 1));
+    }
     if (longest > 0 && wanted > longest) {
       return invalid(std::to_string(ids_.size()) + " tokens of the prompt and " +
                      std::to_string(arguments_.tokens) + " more exceed the model's max_seq_len=" +
@@ -106,6 +113,14 @@ class SampleCommand {
     std::size_t shown = 0;
     for (int i = 0; i < arguments_.tokens; ++i) {
       if (console_.cancel != nullptr && *console_.cancel) break;
+      if (!std::all_of(logits->begin(), logits->end(), [](float x) { return std::isfinite(x); })) {
+        return Error{ErrorKind::InvalidSpec,
+                     arguments_.model + ": the model's logits after " +
+                         std::to_string(decoder_->position()) +
+                         " tokens are not finite numbers: its weights are damaged, or too large "
+                         "for the type in which it computes",
+                     std::nullopt};
+      }
       made.push_back(next_token(*logits, arguments_.sampling, decoder_->position()));
       const bool ends = source_.tokenizer != nullptr && made.back() == source_.tokenizer->end();
       if (ends && !arguments_.ignore_end) break;

@@ -11,6 +11,7 @@
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/checkpoint/checkpoint_store.hpp"
 #include "core/format/format.hpp"
+#include "core/run_folder/folder_claim.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/run_folder/run_lock.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -105,9 +106,11 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
   const StateReader& weights = merged ? *merged : *source->weights;
   const auto scenario = scenario_of(arguments.from, source->model);
   if (!scenario) return scenario.error();
+  FolderClaim claim(arguments.out, "checkpoints");
   if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
   const auto lock = RunLock::take(arguments.out, "import");
   if (!lock) return lock.error();
+  claim.arm();
   CheckpointRules rules;
   rules.run = "import";
   rules.version = kBuildFacts.version;
@@ -126,6 +129,7 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
       !copied)
     return copied;
   if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
+  claim.keep();
   if (arguments.json) {
     console.out << json_text({{"run", arguments.out},
                               {"model", source->model.name},

@@ -87,20 +87,27 @@ CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext&
       queue = std::make_unique<Queue>(computes ? std::max(threads, 1) : 1);
     }
   }
-  for (std::unique_ptr<Queue>& queue : queues_) {
-    if (queue == nullptr) continue;
-    queue->thread = std::thread([this, q = queue.get()] { work(*q); });
-    if (threads <= 1) keep_on_one_core(queue->thread, rank, program.mesh.world_size());
+  try {
+    for (std::unique_ptr<Queue>& queue : queues_) {
+      if (queue == nullptr) continue;
+      queue->thread = std::thread([this, q = queue.get()] { work(*q); });
+      if (threads <= 1) keep_on_one_core(queue->thread, rank, program.mesh.world_size());
+    }
+  } catch (...) {  // the system has no more threads: those that it gave have to end first
+    end_threads();
+    throw;
   }
 }
 
-CpuDevice::~CpuDevice() {
+CpuDevice::~CpuDevice() { end_threads(); }
+
+void CpuDevice::end_threads() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   for (std::unique_ptr<Queue>& queue : queues_) {
-    if (queue == nullptr) continue;
+    if (queue == nullptr || !queue->thread.joinable()) continue;
     queue->changed.notify_one();
     queue->thread.join();
   }

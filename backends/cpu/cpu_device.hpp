@@ -79,6 +79,7 @@ class CpuDevice final : public Device {
   Queue& queue(Stream stream) { return *queues_[stream]; }
   Result<void> push(Stream stream, Item item);
   void work(Queue& queue);
+  void end_threads();
   OpTime run(const Item& item);
 
   const Program& program_;

@@ -27,7 +27,7 @@ constexpr microseconds kShortestSleep{10}, kLongestSleep{200};
 constexpr std::chrono::seconds kFarewell{
     10};                                   // for the leader to end all, once this process failed
 constexpr std::chrono::seconds kGrace{2};  // for the others to say why, once all are to end
-enum FailureTag { kFailure, kSaid };       // on the communicator of failures
+enum FailureTag { Failure, Said };         // on the communicator of failures
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -187,8 +187,8 @@ class MpiProcess final : public Process {
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == index_) continue;
       MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Isend(farewell_.data(), static_cast<int>(farewell_.size()), MPI_CHAR, peer, kFailure,
-                failures_, &request);
+      MPI_Isend(farewell_.data(), static_cast<int>(farewell_.size()), MPI_CHAR, peer,
+                FailureTag::Failure, failures_, &request);
       // farewell_ outlives the request. A process that does not get the text is ended by end_all().
       MPI_Request_free(&request);
     }
@@ -210,18 +210,25 @@ class MpiProcess final : public Process {
     // have said what they know. Only if it does not, this process ends them.
     watch_->end_looking();
     const bool leads = index_ == 0;
-    int awaited = 0;
-    for (int peer = 1; peer < size_ && leads; ++peer) awaited += !watch_->lookout().silent(peer);
+    int said = 0;
+    const auto awaited = [&] {  // nobody waits for a process that is silent
+      int others = 0;
+      for (int peer = 1; peer < size_; ++peer) others += !watch_->lookout().silent(peer);
+      return others - said;
+    };
     if (!leads) {
       MPI_Request request = MPI_REQUEST_NULL;
-      MPI_Isend(nullptr, 0, MPI_CHAR, 0, kSaid, failures_, &request);
+      MPI_Isend(nullptr, 0, MPI_CHAR, 0, FailureTag::Said, failures_, &request);
       MPI_Request_free(&request);
     }
-    const bool soon = leads || watch_->lookout().silent(0);
-    const auto until = steady_clock::now() + (soon ? kGrace : kFarewell);
-    while ((!leads || awaited > 0) && steady_clock::now() < until) {
+    const auto begin = steady_clock::now();
+    const auto waits = [&] {
+      const bool soon = leads || watch_->lookout().silent(0);
+      return steady_clock::now() < begin + (soon ? kGrace : kFarewell);
+    };
+    while ((!leads || awaited() > 0) && waits()) {
       static_cast<void>(hear_failure());  // also lets MPI send this process's own failure
-      if (leads) awaited -= take(kSaid) ? 1 : 0;
+      if (leads) said += take(FailureTag::Said) ? 1 : 0;
       std::this_thread::sleep_for(kLongestSleep);
     }
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -276,7 +283,7 @@ class MpiProcess final : public Process {
   }
 
   bool hear_failure() {
-    const std::optional<Text> heard = take(kFailure);
+    const std::optional<Text> heard = take(FailureTag::Failure);
     if (!heard) return false;
     if (told_.test_and_set()) return true;
     const std::string& text = heard->text;

@@ -164,6 +164,7 @@ class Meeting {
       const auto length = static_cast<std::uint32_t>(refusal.size());
       if (!socket->send(bytes_of(length), soon)) continue;
       if (!refusal.empty()) {
+        refused_ = "; one from " + socket->peer().text() + " was refused: " + refusal;
         static_cast<void>(socket->send(std::as_bytes(std::span(refusal)), soon));
         continue;
       }
@@ -193,7 +194,8 @@ class Meeting {
     }
     return device("of " + std::to_string(launch_.world_size) +
                   " processes these have not come to process " + std::to_string(launch_.rank) +
-                  " in " + std::to_string(static_cast<int>(launch_.seconds)) + " s: " + names);
+                  " in " + std::to_string(static_cast<int>(launch_.seconds)) + " s: " + names +
+                  refused_);
   }
 
   Result<void> say_hello(Socket& socket) const {
@@ -257,6 +259,7 @@ class Meeting {
   Socket listener_;
   std::vector<Socket> sockets_;
   std::vector<Place> places_;
+  std::string refused_;  // who came last and does not belong here, and why
 };
 
 }  // namespace

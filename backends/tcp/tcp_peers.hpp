@@ -63,6 +63,7 @@ class TcpProcess final : public Process {
  public:
   TcpProcess(const TcpLaunch& launch, std::vector<Socket> sockets);
   ~TcpProcess() override;
+  void end_threads();
   Result<void> set_clock();
 
   int index() const override { return index_; }

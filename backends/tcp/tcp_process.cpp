@@ -33,13 +33,20 @@ TcpProcess::TcpProcess(const TcpLaunch& launch, std::vector<Socket> sockets)
     if (!peer.socket.open()) continue;
     peer.name = "process " + std::to_string(i) + " (" + peer.socket.peer().text() + ")";
   }
-  for (auto& peer : peers_) {
-    if (peer->socket.open()) peer->reader = std::thread([this, p = peer.get()] { read(*p); });
+  try {
+    for (auto& peer : peers_) {
+      if (peer->socket.open()) peer->reader = std::thread([this, p = peer.get()] { read(*p); });
+    }
+    watch_.start();
+  } catch (...) {  // the system has no more threads: those that it gave have to end first
+    end_threads();
+    throw;
   }
-  watch_.start();
 }
 
-TcpProcess::~TcpProcess() {
+TcpProcess::~TcpProcess() { end_threads(); }
+
+void TcpProcess::end_threads() {
   closing_ = true;
   watch_.stop();
   for (auto& peer : peers_) {

@@ -33,6 +33,12 @@ struct ThreadTeam::State {
     generation.fetch_add(1, std::memory_order_release);
     generation.notify_all();
   }
+
+  void end() {
+    stop = true;
+    publish();
+    for (std::thread& worker : workers) worker.join();
+  }
 };
 
 int threads_for(std::size_t things) {
@@ -43,16 +49,17 @@ int threads_for(std::size_t things) {
 
 ThreadTeam::ThreadTeam(int members) : state_(std::make_unique<State>()) {
   state_->size = std::max(members, 1);
-  for (int member = 1; member < state_->size; ++member) {
-    state_->workers.emplace_back([state = state_.get(), member] { state->work(member); });
+  try {
+    for (int member = 1; member < state_->size; ++member) {
+      state_->workers.emplace_back([state = state_.get(), member] { state->work(member); });
+    }
+  } catch (...) {  // the system has no more threads: those that it gave have to end first
+    state_->end();
+    throw;
   }
 }
 
-ThreadTeam::~ThreadTeam() {
-  state_->stop = true;
-  state_->publish();
-  for (std::thread& worker : state_->workers) worker.join();
-}
+ThreadTeam::~ThreadTeam() { state_->end(); }
 
 int ThreadTeam::size() const { return state_->size; }
 

@@ -16,7 +16,9 @@ int threads_for(std::size_t things);
 
 class ThreadTeam {
  public:
-  explicit ThreadTeam(int members);  // at least 1; the caller's thread is member 0
+  /// At least one member; the caller's thread is member 0. Throws std::system_error if the system
+  /// gives no more threads.
+  explicit ThreadTeam(int members);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

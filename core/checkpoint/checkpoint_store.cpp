@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/base/file_fault.hpp"
 #include "core/base/hash.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/checkpoint/layout.hpp"
@@ -17,9 +19,25 @@ using namespace checkpoint;
 using nlohmann::json;
 
 Error write_error(const fs::path& path, const std::error_code& code) {
-  const bool full = code == std::errc::no_space_on_device;
-  return {full ? ErrorKind::Device : ErrorKind::InvalidSpec,
+  return {kind_of_file_fault(code.value()),
           path.string() + ": cannot be written: " + code.message(), std::nullopt};
+}
+
+/// The largest that the manifest of a state can become, whatever its checksums are.
+std::uintmax_t most_of_manifest(const CheckpointRules& rules, const StateHead& head,
+                                const std::map<std::string, SafetensorsIndex>& layout) {
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  Manifest manifest{
+      rules.run, rules.version, head.step, head.samples.value_or(0), rules.settings, {}, {}};
+  for (const auto& [name, index] : layout) manifest.heads[name] = kMost;
+  for (const auto& [tensor, info] : head.tensors) manifest.tensors[tensor] = kMost;
+  return print_manifest(manifest).size();
+}
+
+/// The disk space of a file of so many bytes, on file systems with the usual blocks.
+std::uintmax_t in_blocks(std::uintmax_t bytes) {
+  constexpr std::uintmax_t kBlock = 4096;
+  return (bytes + kBlock - 1) / kBlock * kBlock;
 }
 
 }  // namespace
@@ -32,13 +50,21 @@ std::string CheckpointStore::folder_of(int step, const char* ending) const {
 Result<void> CheckpointStore::begin(const StateHead& head) {
   auto layout = lay_out_files(head);
   if (!layout) return layout.error();
+  if (rules_.check_folder) {
+    if (auto there = rules_.check_folder(); !there) return there;
+  }
   const fs::path folder = folder_of(head.step, ".new");
   std::error_code code;
+  drop_unfinished();
   fs::remove_all(folder, code);  // what a crash left behind
   fs::create_directories(folder, code);
   if (code) return write_error(folder, code);
-  std::uintmax_t bytes = 0;
-  for (const auto& [name, index] : *layout) bytes += static_cast<std::uintmax_t>(index.file_bytes);
+  unfinished_ = folder.string();
+  // Beside the tensors there are the manifest and `latest`.
+  std::uintmax_t bytes = in_blocks(most_of_manifest(rules_, head, *layout)) + in_blocks(1);
+  for (const auto& [name, index] : *layout) {
+    bytes += in_blocks(static_cast<std::uintmax_t>(index.file_bytes));
+  }
   const auto make_room = [&]() -> Result<void> {
     const fs::space_info space = fs::space(directory_, code);
     if (!code && space.available < bytes) {
@@ -57,8 +83,16 @@ Result<void> CheckpointStore::begin(const StateHead& head) {
     return {};
   };
   auto made = make_room();
-  if (!made) fs::remove_all(folder, code);  // so that a full disk is not kept full
+  if (!made) drop_unfinished();
   return made;
+}
+
+CheckpointStore::~CheckpointStore() { drop_unfinished(); }
+
+void CheckpointStore::drop_unfinished() {
+  std::error_code ignored;
+  if (!unfinished_.empty()) fs::remove_all(unfinished_, ignored);
+  unfinished_.clear();
 }
 
 Result<void> CheckpointStore::open(const StateHead& head) {
@@ -163,7 +197,7 @@ Result<void> CheckpointStore::commit(const StateHead& head,
 
 /// Gives step-N.new its name. `latest` is written first: from then on, find_checkpoint() takes the
 /// new state, under whichever of its names a crash leaves it.
-Result<void> CheckpointStore::publish(int step) const {
+Result<void> CheckpointStore::publish(int step) {
   const std::string name = std::string(kStepPrefix) + std::to_string(step);
   const std::string fresh = folder_of(step, ".new"), final = folder_of(step, ""),
                     old = folder_of(step, ".old");
@@ -174,8 +208,10 @@ Result<void> CheckpointStore::publish(int step) const {
     if (code) return write_error(final, code);
   }
   if (auto told = replace_file((fs::path(directory_) / kLatestFile).string(), name + "\n"); !told) {
+    if (fs::exists(old, code)) fs::rename(old, final, code);
     return told;
   }
+  unfinished_.clear();
   fs::rename(fresh, final, code);
   if (code) return write_error(final, code);
   if (auto synced = sync_folder(directory_); !synced) return synced;

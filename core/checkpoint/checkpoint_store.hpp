@@ -3,6 +3,7 @@
 // whole tensor that it does not own. A crash at any moment leaves the checkpoints before it whole.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct CheckpointRules {
   Settings settings;
   int keep_latest_k = 0;  // 0: all
   int keep_every = 0;     // steps that it divides are kept in any case; 0: none for that
+  /// Asked before anything is written: whether the run folder is still the run's.
+  std::function<Result<void>()> check_folder = {};
 };
 
 class CheckpointStore final : public StateStore {
@@ -27,8 +30,13 @@ class CheckpointStore final : public StateStore {
   /// Creates `directory` with the first checkpoint.
   CheckpointStore(std::string directory, CheckpointRules rules)
       : directory_(std::move(directory)), rules_(std::move(rules)) {}
+  CheckpointStore(const CheckpointStore&) = delete;
+  CheckpointStore& operator=(const CheckpointStore&) = delete;
+  /// Removes what has been begun and did not become a checkpoint, so that a full disk is not kept
+  /// full.
+  ~CheckpointStore() override;
 
-  /// Errors: Device if there is less space than the state needs, or what the system says.
+  /// Errors: Device if there is less space than the checkpoint needs, or what the system says.
   Result<void> begin(const StateHead& head) override;
   Result<void> write(const StateHead& head, const std::string& tensor, std::int64_t begin,
                      std::span<const std::byte> values) override;
@@ -48,11 +56,13 @@ class CheckpointStore final : public StateStore {
   std::string folder_of(int step, const char* ending) const;
   Result<void> open(const StateHead& head);
   Result<void> add_parts(std::span<const std::byte> written, Parts& all) const;
-  Result<void> publish(int step) const;
+  Result<void> publish(int step);
+  void drop_unfinished();
   void delete_old(int newest) const;
 
   std::string directory_;
   CheckpointRules rules_;
+  std::string unfinished_;  // the folder of a save that this process has begun and not published
   // Of the save that is under way.
   std::map<std::string, SafetensorsIndex> layout_;
   std::map<std::string, DiskFile> files_;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/file_fault.hpp"
 #include "core/base/read_file.hpp"
 
 namespace lockstep {
@@ -28,7 +29,7 @@ Result<DiskFile> DiskFile::open(const std::string& path, int flags, bool writes)
     return invalid(path + ": it is a pipe, a socket or a device, not a file");
   }
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (fd < 0) return cannot(path, writes ? "written" : "read", ErrorKind::InvalidSpec);
+  if (fd < 0) return cannot(path, writes ? "written" : "read", kind_of_file_fault(errno));
   return DiskFile(path, fd);
 }
 
@@ -111,9 +112,13 @@ Result<void> replace_file(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".new";
   Result<DiskFile> file = DiskFile::create(temporary);
   if (!file) return file.error();
-  if (auto wrote = file->write(0, text.data(), text.size()); !wrote) return wrote;
-  if (auto synced = file->sync(); !synced) return synced;
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return cannot(path, "written");
+  Result<void> wrote = file->write(0, text.data(), text.size());
+  if (wrote) wrote = file->sync();
+  if (wrote && std::rename(temporary.c_str(), path.c_str()) != 0) wrote = cannot(path, "written");
+  if (!wrote) {
+    std::remove(temporary.c_str());
+    return wrote;
+  }
   return sync_folder(std::filesystem::path(path).parent_path().string());
 }
 

@@ -11,8 +11,9 @@
 
 namespace lockstep {
 
-/// Errors name the file and are of kind InvalidSpec if it cannot be opened or read, and Device if
-/// it cannot be written.
+/// Errors name the file. They are of kind Device if it cannot be written, or not be opened because
+/// the machine is short of something (kind_of_file_fault()), and InvalidSpec if it cannot be opened
+/// otherwise, or not be read.
 class DiskFile {
  public:
   static Result<DiskFile> create(const std::string& path);  // new, or empty again
@@ -39,7 +40,7 @@ class DiskFile {
 /// Waits until the names in a folder are on the disk. Error Device.
 Result<void> sync_folder(const std::string& path);
 /// Writes a small file whole: under another name, synchronised, renamed, and its folder
-/// synchronised. Error Device.
+/// synchronised. Error Device; then nothing is left of the new one.
 Result<void> replace_file(const std::string& path, const std::string& text);
 
 }  // namespace lockstep

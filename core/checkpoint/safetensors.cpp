@@ -36,6 +36,26 @@ constexpr std::array<DTypeName, 6> kDTypeNames = {{{DType::F32, "F32"},
                                                    {DType::I32, "I32"},
                                                    {DType::U8, "U8"}}};
 
+/// Types of whole bytes that the format has beside them.
+struct OtherType {
+  std::string_view name;
+  std::uint64_t bytes = 0;  // of an element
+};
+constexpr std::array<OtherType, 14> kOtherTypes = {{{"BOOL", 1},
+                                                    {"I8", 1},
+                                                    {"I16", 2},
+                                                    {"U16", 2},
+                                                    {"U32", 4},
+                                                    {"I64", 8},
+                                                    {"U64", 8},
+                                                    {"C64", 8},
+                                                    {"F8_E4M3", 1},
+                                                    {"F8_E5M2", 1},
+                                                    {"F8_E8M0", 1},
+                                                    {"F8_E4M3FNUZ", 1},
+                                                    {"F8_E5M2FNUZ", 1},
+                                                    {"C128", 16}}};
+
 std::string_view name_of(DType dtype) {
   for (const DTypeName& entry : kDTypeNames) {
     if (entry.dtype == dtype) return entry.name;
@@ -53,14 +73,16 @@ std::optional<DType> dtype_of(std::string_view name) {
 struct Entry {
   std::string name;
   DType dtype = DType::F32;
+  const OtherType* other = nullptr;  // instead of it
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, end = 0;  // bytes from the end of the header
 };
 
 /// The size of a tensor's data; nullopt if an extent is negative or the product exceeds int64.
-std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
+std::optional<std::uint64_t> byte_size(std::uint64_t element,
+                                       const std::vector<std::int64_t>& shape) {
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  auto bytes = static_cast<std::uint64_t>(size_of(dtype));
+  std::uint64_t bytes = element;
   for (std::int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
     const auto factor = static_cast<std::uint64_t>(extent);
@@ -70,10 +92,15 @@ std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64
   return bytes;
 }
 
+std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
+  return byte_size(static_cast<std::uint64_t>(size_of(dtype)), shape);
+}
+
 /// Reads one file; every error names it.
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path) {}
+  explicit Reader(const std::string& path, bool lists_others = false)
+      : path_(path), lists_others_(lists_others) {}
 
   Result<SafetensorsFile> read() {
     Result<SafetensorsIndex> index = read_index();
@@ -111,6 +138,10 @@ class Reader {
     index->file_bytes = static_cast<std::int64_t>(size);
     index->head = head_;
     for (const Entry& entry : entries_) {
+      if (entry.other != nullptr) {
+        index->others[entry.name] = entry.other->name;
+        continue;
+      }
       index->tensors[entry.name] = {{entry.dtype, entry.shape},
                                     static_cast<std::int64_t>(head_.size() + entry.begin)};
     }
@@ -212,14 +243,19 @@ class Reader {
     entry.name = name;
     const auto dtype = value.find("dtype");
     if (dtype == value.end() || !dtype->is_string()) return fault("no \"dtype\" text");
-    const std::optional<DType> known = dtype_of(dtype->get_ref<const std::string&>());
-    if (!known) {
+    const std::string& type = dtype->get_ref<const std::string&>();
+    const std::optional<DType> known = dtype_of(type);
+    const auto* const other = std::find_if(kOtherTypes.begin(), kOtherTypes.end(),
+                                           [&](const OtherType& row) { return row.name == type; });
+    if (!known && lists_others_ && other != kOtherTypes.end()) {
+      entry.other = other;
+    } else if (!known) {
       return Error{ErrorKind::Unsupported,
-                   path_ + ": tensor \"" + name + "\": element type " + dtype->get<std::string>() +
+                   path_ + ": tensor \"" + name + "\": element type " + type +
                        " (known: F32 F64 BF16 F16 I32 U8)",
                    {}};
     }
-    entry.dtype = *known;
+    entry.dtype = known.value_or(DType::U8);
     const std::optional<std::vector<std::int64_t>> shape = counts(value, "shape");
     if (!shape) return fault("\"shape\" is not a list of counts");
     entry.shape = *shape;
@@ -236,7 +272,9 @@ class Reader {
       return fault("data_offsets " + range + " lie outside the " + std::to_string(data_size_) +
                    " bytes of data: truncated?");
     }
-    const std::optional<std::uint64_t> bytes = byte_size(entry.dtype, entry.shape);
+    const std::optional<std::uint64_t> bytes = entry.other != nullptr
+                                                   ? byte_size(entry.other->bytes, entry.shape)
+                                                   : byte_size(entry.dtype, entry.shape);
     if (!bytes) return fault("the shape overflows");
     if (*bytes != entry.end - entry.begin) {
       return fault("data_offsets " + range + " hold " + std::to_string(entry.end - entry.begin) +
@@ -286,6 +324,7 @@ class Reader {
   }
 
   std::string path_;
+  bool lists_others_ = false;
   std::ifstream in_;
   std::uint64_t data_size_ = 0;
   std::string head_;            // the bytes before the data
@@ -358,8 +397,8 @@ Result<void> write_safetensors(const std::string& path, const std::vector<NamedT
 
 Result<SafetensorsFile> read_safetensors(const std::string& path) { return Reader(path).read(); }
 
-Result<SafetensorsIndex> read_safetensors_index(const std::string& path) {
-  return Reader(path).read_index();
+Result<SafetensorsIndex> read_safetensors_index(const std::string& path, bool lists_others) {
+  return Reader(path, lists_others).read_index();
 }
 
 }  // namespace lockstep

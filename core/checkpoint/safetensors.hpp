@@ -33,6 +33,7 @@ struct SafetensorsIndex {
     std::int64_t begin = 0;  // first byte of its values, from the begin of the file
   };
   std::map<std::string, Entry> tensors;
+  std::map<std::string, std::string> others;  // name -> type of those whose types are not read here
   std::map<std::string, std::string> metadata;
   std::string head;             // the bytes before the values
   std::int64_t file_bytes = 0;  // of the whole file
@@ -55,7 +56,8 @@ Result<void> write_safetensors(const std::string& path, const std::vector<NamedT
 /// (no or bad header, duplicate names, offsets that overlap, leave holes, lie outside the file or
 /// disagree with the shape, a truncated file).
 Result<SafetensorsFile> read_safetensors(const std::string& path);
-/// The same checks, without reading the values.
-Result<SafetensorsIndex> read_safetensors_index(const std::string& path);
+/// The same checks, without reading the values. `lists_others`: tensors of element types that DType
+/// lacks are no error, but are listed in SafetensorsIndex::others.
+Result<SafetensorsIndex> read_safetensors_index(const std::string& path, bool lists_others = false);
 
 }  // namespace lockstep

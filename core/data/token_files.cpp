@@ -10,11 +10,13 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/base/file_fault.hpp"
 #include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/data/token_shards.hpp"
@@ -84,49 +86,58 @@ constexpr std::int64_t kLongestData = std::numeric_limits<std::int64_t>::max();
 
 constexpr std::size_t kBlock = 1 << 20;  // tokens that are read at a time
 
+/// A file that is read at any place; closed with its object.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), error_(file_ < 0 ? errno : 0) {}
+  OpenFile(OpenFile&& other) noexcept
+      : file_(std::exchange(other.file_, -1)), error_(other.error_) {}
+  OpenFile& operator=(OpenFile&&) = delete;
+  ~OpenFile() {
+    if (file_ >= 0) ::close(file_);
+  }
+  bool is_open() const { return file_ >= 0; }
+  int number() const { return file_; }
+  int error() const { return error_; }  // errno, if it is not open
+
+ private:
+  int file_ = -1, error_ = 0;
+};
+
 /// The tokens of one shard. They are read as they are needed and not mapped into memory: a file
 /// that becomes shorter while it is mapped ends the process.
 class Shard {
  public:
-  static Result<Shard> open(const fs::path& path) {
+  /// `stays_open`: otherwise the file is opened for each read, because a process may have some
+  /// 1,000 open files and a data set has more shards. It must then be the same file each time.
+  static Result<Shard> open(const fs::path& path, bool stays_open) {
     if (is_no_file(path.string())) {
       return invalid("cannot read '" + path.string() +
                      "': it is a pipe, a socket or a device, not a file");
     }
-    Shard shard(path.string(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (shard.file_ < 0 || ::fstat(shard.file_, &status) != 0) {
-      return invalid("cannot read '" + path.string() + "': " + std::strerror(errno));
+    Shard shard(path.string());
+    OpenFile file(shard.path_);
+    if (!file.is_open() || ::fstat(file.number(), &shard.status_) != 0) {
+      const int error = file.is_open() ? errno : file.error();
+      return Error{kind_of_file_fault(error),
+                   "cannot read '" + path.string() + "': " + std::strerror(error), std::nullopt};
     }
-    shard.bytes_ = static_cast<std::size_t>(status.st_size);
+    if (stays_open) shard.file_.emplace(std::move(file));
     return shard;
   }
-  Shard(Shard&& other) noexcept
-      : path_(std::move(other.path_)),
-        file_(std::exchange(other.file_, -1)),
-        bytes_(other.bytes_),
-        token_bytes_(other.token_bytes_) {}
-  Shard& operator=(Shard&&) = delete;
-  ~Shard() {
-    if (file_ >= 0) ::close(file_);
-  }
-  std::size_t bytes() const { return bytes_; }
-  /// Throws std::runtime_error if the file has become shorter, or cannot be read any more.
+  std::size_t bytes() const { return static_cast<std::size_t>(status_.st_size); }
+  /// Throws std::runtime_error if the file has become shorter, is another, or cannot be read.
   void read(std::size_t at, void* to, std::size_t bytes) const {
-    auto* next = static_cast<char*>(to);
-    while (bytes > 0) {
-      const ssize_t got = ::pread(file_, next, bytes, static_cast<off_t>(at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
-        throw std::runtime_error("token shard '" + path_ + "' " +
-                                 (got == 0
-                                      ? "has become shorter while it was read"
-                                      : std::string("cannot be read: ") + std::strerror(errno)));
-      }
-      next += got;
-      at += static_cast<std::size_t>(got);
-      bytes -= static_cast<std::size_t>(got);
+    if (file_) return read(*file_, at, to, bytes);
+    const OpenFile file(path_);
+    struct stat now {};
+    if (!file.is_open()) throw fault(std::string("cannot be read: ") + std::strerror(file.error()));
+    if (::fstat(file.number(), &now) != 0 || now.st_ino != status_.st_ino ||
+        now.st_dev != status_.st_dev) {
+      throw fault("is another file than when the run began");
     }
+    read(file, at, to, bytes);
   }
   void set_token_bytes(std::size_t bytes) { token_bytes_ = bytes; }
   void read_tokens(std::int64_t begin, std::span<std::int32_t> to) const {
@@ -136,12 +147,28 @@ class Shard {
     read(at, narrow.data(), narrow.size() * sizeof(std::uint16_t));
     std::copy(narrow.begin(), narrow.end(), to.begin());
   }
+  std::runtime_error fault(const std::string& what) const {
+    return std::runtime_error("token shard '" + path_ + "' " + what);
+  }
 
  private:
-  Shard(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  explicit Shard(std::string path) : path_(std::move(path)) {}
+  void read(const OpenFile& file, std::size_t at, void* to, std::size_t bytes) const {
+    auto* next = static_cast<char*>(to);
+    while (bytes > 0) {
+      const ssize_t got = ::pread(file.number(), next, bytes, static_cast<off_t>(at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got == 0) throw fault("has become shorter while it was read");
+      if (got < 0) throw fault(std::string("cannot be read: ") + std::strerror(errno));
+      next += got;
+      at += static_cast<std::size_t>(got);
+      bytes -= static_cast<std::size_t>(got);
+    }
+  }
   std::string path_;
-  int file_ = -1;
-  std::size_t bytes_ = 0, token_bytes_ = sizeof(std::uint16_t);
+  std::optional<OpenFile> file_;
+  struct stat status_ {};
+  std::size_t token_bytes_ = sizeof(std::uint16_t);
 };
 
 class ShardTokens final : public TokenFiles {
@@ -150,7 +177,7 @@ class ShardTokens final : public TokenFiles {
     auto shards = std::make_unique<ShardTokens>();
     try {
       for (const fs::path& path : paths) {
-        if (auto added = shards->add(path); !added) return added.error();
+        if (auto added = shards->add(path, paths.size() <= kMostOpen); !added) return added.error();
       }
     } catch (const std::runtime_error& fault) {
       return invalid(fault.what());
@@ -167,14 +194,28 @@ class ShardTokens final : public TokenFiles {
       const std::int64_t from = begin + static_cast<std::int64_t>(done) - begins_[shard];
       const auto count = std::min(
           out.size() - done, static_cast<std::size_t>(begins_[shard + 1] - begins_[shard] - from));
-      shards_[shard].read_tokens(from, out.subspan(done, count));
+      const auto part = out.subspan(done, count);
+      shards_[shard].read_tokens(from, part);
+      check(shards_[shard], part);
       done += count;
     }
   }
 
  private:
-  Result<void> add(const fs::path& path) {
-    auto shard = Shard::open(path);
+  static constexpr std::size_t kMostOpen = 256;  // files; 1,024 is the usual limit of a process
+
+  /// Kernels index tables with tokens, so a shard that somebody else writes meanwhile ends the run.
+  void check(const Shard& shard, std::span<const std::int32_t> tokens) const {
+    const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
+    if (tokens.empty() || (*least >= 0 && *most <= largest_)) return;
+    const auto odd = static_cast<std::uint32_t>(*least < 0 ? *least : *most);
+    throw shard.fault("has changed while it was read: it holds token " + std::to_string(odd) +
+                      " now, and the largest was " + std::to_string(largest_) +
+                      " when the run began");
+  }
+
+  Result<void> add(const fs::path& path, bool stays_open) {
+    auto shard = Shard::open(path, stays_open);
     if (!shard) return shard.error();
     const std::size_t bytes = shard->bytes();
     if (bytes < kShardHeaderBytes) {
@@ -196,10 +237,13 @@ class ShardTokens final : public TokenFiles {
     }
     shard->set_token_bytes(format->token_bytes);
     const std::size_t held = (bytes - kShardHeaderBytes) / format->token_bytes;
-    if (header[2] < 0 || held != static_cast<std::size_t>(header[2]) ||
-        (bytes - kShardHeaderBytes) % format->token_bytes != 0) {
+    const std::size_t rest = (bytes - kShardHeaderBytes) % format->token_bytes;
+    if (header[2] < 0 || held != static_cast<std::size_t>(header[2]) || rest != 0) {
       return invalid("token shard '" + path.string() + "' announces " + std::to_string(header[2]) +
-                     " tokens but holds " + std::to_string(held));
+                     " tokens but holds " + std::to_string(held) +
+                     (rest == 0 ? ""
+                                : " and " + std::to_string(rest) + " of the " +
+                                      std::to_string(format->token_bytes) + " bytes of another"));
     }
     std::vector<std::int32_t> tokens;
     for (std::size_t at = 0; at < held; at += tokens.size()) {
@@ -267,11 +311,13 @@ Result<std::unique_ptr<TokenFiles>> open_token_files(const std::string& path) {
     }
     return std::unique_ptr<TokenFiles>(std::make_unique<TextTokens>(std::move(*text)));
   }
-  auto files = text_files(path);
+  fs::path folder(path);
+  if (!folder.has_filename()) folder = folder.parent_path();  // "tokens/" is "tokens"
+  auto files = text_files(folder);
   if (!files) return files.error();
   std::vector<fs::path> shards;
   std::copy_if(files->begin(), files->end(), std::back_inserter(shards), [&](const fs::path& file) {
-    return is_shard(file) && file.parent_path() == fs::path(path);
+    return is_shard(file) && file.parent_path() == folder;
   });
   if (!shards.empty()) return ShardTokens::open(shards);
   std::string all;

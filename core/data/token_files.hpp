@@ -19,7 +19,8 @@ struct TokenFiles {
   virtual int largest_token() const = 0;  // requires size() >= 1
   virtual bool are_bytes() const = 0;     // of text, rather than made by a tokenizer
   /// Tokens [begin, begin + out.size()); requires that range to lie in [0, size()). Throws
-  /// std::runtime_error, naming the file, if one has become shorter since it was opened.
+  /// std::runtime_error, naming the file, if one has become shorter since it was opened, or holds
+  /// tokens outside [0, largest_token()].
   virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
 };
 

@@ -1,81 +1,16 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 
-#include "core/handover/plan_writer.hpp"
+#include "core/handover/deepspeed_account.hpp"
 #include "core/handover/words.hpp"
 
 namespace lockstep {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Settings that change neither what is computed nor where, by their beginnings.
-constexpr std::string_view kNoEffect[] = {
-    "steps_per_print",
-    "wall_clock_breakdown",
-    "memory_breakdown",
-    "dump_state",
-    "tensorboard",
-    "wandb",
-    "csv_monitor",
-    "comet",
-    "comms_logger",
-    "flops_profiler",
-    "monitor",
-    "checkpoint",
-    "load_universal_checkpoint",
-    "zero_allow_untested_optimizer",
-    "zero_force_ds_cpu_optimizer",
-    "autotuning",
-    "cuda_visible_devices",
-    "aio",
-    "disable_allgather",
-    "elasticity",
-    "nebula",
-    "dataloader_drop_last",
-    "use_data_before_expert_parallel",
-    "seed",
-    "graph_harvesting",
-    "optimizer.params.torch_adam",
-    "optimizer.params.adam_w_mode",
-    "optimizer.params.bias_correction",
-    "optimizer.params.cuda_aware",
-    "optimizer.params.comm_backend_name",
-    "optimizer.legacy_fusion",
-    "zero_optimization.contiguous_gradients",
-    "zero_optimization.round_robin_gradients",
-    "zero_optimization.stage3_gather_16bit_weights_on_model_save",
-    "zero_optimization.stage3_gather_fp16_weights_on_model_save",
-    "zero_optimization.offload_optimizer.",
-    "zero_optimization.offload_param.",
-    "zero_optimization.elastic_checkpoint",
-    "zero_optimization.load_from_fp32_weights",
-    "zero_optimization.ignore_unused_parameters",
-    "zero_optimization.sub_group_size",
-    "fp16.auto_cast",
-    "fp16.consecutive_hysteresis",
-    "bf16.auto_cast",
-    "bf16.loss_scale",
-    "bf16.hysteresis",
-    "bf16.min_loss_scale",
-    "bf16.initial_scale_power",
-    "activation_checkpointing.number_checkpoints",
-    "activation_checkpointing.profile",
-    "activation_checkpointing.synchronize_checkpoint_boundary"};
-
-/// Parts of the file whose settings are accounted for one by one.
-const std::set<std::string, std::less<>> kPartsOfOurs = {"zero_optimization", "optimizer",
-                                                         "scheduler", "fp16", "bf16"};
-
-class DeepSpeedReader {
+class DeepSpeedReader : DeepSpeedAccount {
  public:
-  DeepSpeedReader(const Json& config, const PlanOptions& options)
-      : options_(options), plan_(Trainer::DeepSpeed) {
-    flatten(config, "");
-  }
+  DeepSpeedReader(const JsonSettings& config, const PlanOptions& options)
+      : DeepSpeedAccount(config), options_(options) {}
 
   Result<PlanImport> read(const std::string& file) {
     if (!plan_.take_model(options_)) {
@@ -91,83 +26,11 @@ class DeepSpeedReader {
     read_optimizer();
     read_schedule();
     account_for_rest();
+    if (fault()) return *fault();
     return plan_.finish(file);
   }
 
  private:
-  struct Setting {
-    std::string name;  // dotted
-    Json value;
-  };
-  void flatten(const Json& object, const std::string& path) {
-    for (const auto& [key, value] : object.items()) {
-      const bool switched_off = value.is_object() && value.contains("enabled") &&
-                                value["enabled"].is_boolean() && !value["enabled"].get<bool>();
-      if (switched_off) {
-        plan_.ignore(path + key + ", which is not enabled");
-      } else if (value.is_object() && !value.empty()) {
-        flatten(value, path + key + ".");
-      } else {
-        settings_.push_back({path + key, value});
-      }
-    }
-  }
-  const Setting* find(std::string_view name) {
-    for (const Setting& setting : settings_) {
-      if (setting.name != name) continue;
-      used_.insert(setting.name);
-      return &setting;
-    }
-    return nullptr;
-  }
-  static std::string shown(const Setting& s) { return s.name + " = " + s.value.dump(); }
-  /// Numbers may stand in quotes; "auto" is for the script that starts DeepSpeed.
-  const Setting* number_at(std::string_view name, double& value) {
-    const Setting* setting = find(name);
-    if (setting == nullptr) return nullptr;
-    if (setting->value.is_number()) {
-      value = setting->value.get<double>();
-      return setting;
-    }
-    if (setting->value == "auto") {
-      plan_.lose(setting->name + " = \"auto\": the script's argument says it, and not this file");
-      return nullptr;
-    }
-    if (setting->value.is_string()) {
-      char* end = nullptr;
-      const std::string text = setting->value.get<std::string>();
-      value = std::strtod(text.c_str(), &end);
-      if (!text.empty() && *end == 0 && std::isfinite(value)) return setting;
-    }
-    plan_.lose(shown(*setting) + ": a number is expected");
-    return nullptr;
-  }
-  double number(std::string_view name, double otherwise) {
-    double value = otherwise;
-    return number_at(name, value) != nullptr ? value : otherwise;
-  }
-  bool flag(std::string_view name, bool otherwise) {
-    const Setting* setting = find(name);
-    return setting != nullptr && setting->value.is_boolean() ? setting->value.get<bool>()
-                                                             : otherwise;
-  }
-  std::string word(std::string_view name) {
-    const Setting* setting = find(name);
-    return setting != nullptr && setting->value.is_string() ? setting->value.get<std::string>()
-                                                            : "";
-  }
-  std::string_view name_of(std::string_view key) const { return name_for(Trainer::DeepSpeed, key); }
-  void take(std::string_view key) {
-    double value = 0;
-    if (const Setting* s = number_at(name_of(key), value)) plan_.number(key, value, shown(*s));
-  }
-  void take_whole(std::string_view key) {
-    double value = 0;
-    if (const Setting* s = number_at(name_of(key), value)) {
-      plan_.set(key, whole_number(value), shown(*s));
-    }
-  }
-
   void read_precision() {
     const bool bf16 = flag("bf16.enabled", false) || flag("bfloat16.enabled", false);
     const bool fp16 = flag("fp16.enabled", false);
@@ -200,9 +63,10 @@ class DeepSpeedReader {
 
   void read_batch() {
     double batch = 0, micro = 0, passes = 0;
-    const Setting* all = number_at("train_batch_size", batch);
-    const Setting* one = number_at("train_micro_batch_size_per_gpu", micro);
-    const Setting* accumulated = number_at("gradient_accumulation_steps", passes);
+    const Setting* all = count_at("train_batch_size", batch);
+    const Setting* one = count_at("train_micro_batch_size_per_gpu", micro);
+    const Setting* accumulated = count_at("gradient_accumulation_steps", passes);
+    if (fault()) return;
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
     const auto nodes = static_cast<double>(std::max(1, options_.nodes));
     double ranks = nodes * static_cast<double>(per_node);
@@ -239,10 +103,13 @@ class DeepSpeedReader {
 
   void read_zero() {
     take_whole("parallelism.zero_stage");
-    const Setting* at = find(name_of("parallelism.zero_stage"));
-    const int stage = at != nullptr && at->value.is_number()
-                          ? static_cast<int>(std::clamp(at->value.get<double>(), -1.0, 9.0))
-                          : 0;
+    double number_of_stage = 0;
+    const Setting* at = number_at(name_of("parallelism.zero_stage"), number_of_stage);
+    if (at != nullptr && number_of_stage != 0 && number_of_stage != 1 && number_of_stage != 2 &&
+        number_of_stage != 3) {
+      return refuse(*at, "0, 1, 2 or 3 is expected");
+    }
+    const int stage = static_cast<int>(number_of_stage);
     const std::int64_t shard =
         whole_number(stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
     const bool groups = shard > 0 && shard < ranks_ && ranks_ % shard == 0;
@@ -368,7 +235,7 @@ class DeepSpeedReader {
     take("optimizer.decay_rate");
     take("optimizer.clip_threshold");
     const Setting* const eps = find(name_of("optimizer.eps"));
-    if (eps != nullptr && eps->value.is_array() && eps->value.size() == 2) {
+    if (eps != nullptr && is_pair(*eps)) {
       for (const auto& [key, i] :
            {std::pair("optimizer.eps_square", 0U), {"optimizer.eps_scale", 1U}}) {
         if (eps->value[i].is_number()) plan_.number(key, eps->value[i].get<double>(), shown(*eps));
@@ -416,11 +283,12 @@ class DeepSpeedReader {
     if (sgd) return;
     take("optimizer.eps");
     const Setting* betas = find(name_of("optimizer.beta1"));
-    const bool pair = betas != nullptr && betas->value.is_array() && betas->value.size() == 2 &&
-                      betas->value[0].is_number() && betas->value[1].is_number();
-    plan_.number("optimizer.beta1", pair ? betas->value[0].get<double>() : 0.9,
-                 pair ? shown(*betas) : "");
-    plan_.number("optimizer.beta2", pair ? betas->value[1].get<double>() : 0.999);
+    const bool pair = betas != nullptr && is_pair(*betas);
+    const auto beta = [&](std::size_t i, double otherwise) {
+      return pair && betas->value[i].is_number() ? betas->value[i].get<double>() : otherwise;
+    };
+    plan_.number("optimizer.beta1", beta(0, 0.9), pair ? shown(*betas) : "");
+    plan_.number("optimizer.beta2", beta(1, 0.999), pair ? shown(*betas) : "");
   }
 
   void read_schedule() {
@@ -454,30 +322,7 @@ class DeepSpeedReader {
     }
   }
 
-  void account_for_rest() {
-    std::map<std::string, int> unknown;  // settings of each part of the file
-    for (const Setting& setting : settings_) {
-      if (used_.count(setting.name) > 0) continue;
-      bool harmless = setting.value.is_boolean() && !setting.value.get<bool>();
-      for (const std::string_view begin : kNoEffect) harmless |= setting.name.starts_with(begin);
-      if (harmless) {
-        plan_.ignore(setting.name);
-      } else if (kPartsOfOurs.count(setting.name.substr(0, setting.name.find('.'))) > 0) {
-        plan_.lose(shown(setting) + ": a scenario has no word for it");
-      } else {
-        ++unknown[setting.name.substr(0, setting.name.find('.'))];
-      }
-    }
-    for (const auto& [part, settings] : unknown) {
-      plan_.lose(part + (settings > 1 ? " and its " + std::to_string(settings) + " settings" : "") +
-                 ": a scenario has no word for it");
-    }
-  }
-
   const PlanOptions& options_;
-  PlanWriter plan_;
-  std::vector<Setting> settings_;
-  std::set<std::string, std::less<>> used_;
   std::int64_t ranks_ = 1;
   double reduce_bytes_ = 4;
 };
@@ -486,19 +331,9 @@ class DeepSpeedReader {
 
 Result<PlanImport> from_deepspeed(std::string_view text, const std::string& file,
                                   const PlanOptions& options) {
-  Json config;
-  try {
-    config = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    const auto until = text.substr(0, std::min(error.byte, text.size()));
-    const auto line = 1 + std::count(until.begin(), until.end(), '\n');
-    return Error{ErrorKind::Parse, std::string("this is not JSON: ") + error.what(),
-                 SourceSpan{file, static_cast<int>(line), 1}};
-  }
-  if (!config.is_object()) {
-    return Error{ErrorKind::Parse, "an object { ... } is expected", SourceSpan{file, 1, 1}};
-  }
-  return DeepSpeedReader(config, options).read(file);
+  const Result<JsonSettings> config = read_json_settings(text, file);
+  if (!config) return config.error();
+  return DeepSpeedReader(*config, options).read(file);
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 // account of every setting of the file: taken, without effect on a plan, or not expressible.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,10 +30,12 @@ struct PlanImport {
   /// said it. Empty for lines without a key. An error in a line of the scenario is the user's to
   /// mend in the file, which these name.
   std::vector<std::string> reasons;
+  std::vector<std::optional<SourceSpan>> places;  // likewise: where the file says it
 };
 
 /// Reads TOML of torchtitan 0.2. `file` names the text in errors. Errors: Parse; InvalidSpec if the
-/// file does not say the model and PlanOptions::model neither.
+/// file does not say the model and PlanOptions::model neither, or has a value of another type than
+/// its setting's.
 Result<PlanImport> from_torchtitan(std::string_view text, const std::string& file,
                                    const PlanOptions& options);
 /// Reads arguments of Megatron-LM's pretrain_gpt.py: alone, in a shell script that sets them in

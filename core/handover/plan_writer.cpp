@@ -118,14 +118,18 @@ PlanImport PlanWriter::finish(const std::string& file) {
                std::string(spoken_name(trainer_)) + ": lockstep import " +
                std::string(command_name(trainer_)) + "\n";
   plan_.reasons = {""};
+  plan_.places = {std::nullopt};
   for (const std::string_view name : kOrder) {
     const auto section = sections_.find(name);
     if (section == sections_.end()) continue;
     plan_.text += "\n[" + std::string(name) + "]\n";
     plan_.reasons.insert(plan_.reasons.end(), 2, "");
+    plan_.places.insert(plan_.places.end(), 2, std::nullopt);
     for (const auto& [key, value] : section->second) {
       plan_.text += key + " = " + value + "\n";
       plan_.reasons.push_back(reason_for(std::string(name) + "." + key));
+      const auto place = places_.find(plan_.reasons.back());
+      plan_.places.push_back(place == places_.end() ? std::nullopt : std::optional(place->second));
     }
   }
   return std::move(plan_);

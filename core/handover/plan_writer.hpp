@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/handover/plan_import.hpp"
 
@@ -30,6 +31,8 @@ class PlanWriter {
   void text(std::string_view key, std::string_view value, const std::string& from = {});
   void flag(std::string_view key, bool value, const std::string& from = {});
   bool has(std::string_view key) const;
+  /// Where in the file `from` stands, as the functions above are given it.
+  void locate(const std::string& from, SourceSpan where) { places_[from] = std::move(where); }
 
   /// Says that a setting has no counterpart, and which known one its name may have meant. `shown`
   /// is the setting as the file has it.
@@ -54,7 +57,8 @@ class PlanWriter {
   std::string reason_for(const std::string& key) const;
 
   std::map<std::string, std::map<std::string, std::string>, std::less<>> sections_;
-  std::map<std::string, std::string, std::less<>> from_;  // what the file says, by our key
+  std::map<std::string, std::string, std::less<>> from_;   // what the file says, by our key
+  std::map<std::string, SourceSpan, std::less<>> places_;  // by what the file says
 };
 
 }  // namespace lockstep

@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -358,6 +361,19 @@ class Execution {
     return std::count(any->begin(), any->end(), 0) < std::ssize(*any);
   }
 
+  /// What body(i) returns; what it throws, such as that there is no memory left, as an Error.
+  template <class Body>
+  Result<void> caught(const Body& body, int i) const {
+    const std::string rank = "rank " + std::to_string(ports_[to_size(i)].rank) + ": ";
+    try {
+      return body(to_size(i));
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorKind::OutOfMemory, rank + "this machine has no memory left", std::nullopt};
+    } catch (const std::exception& exception) {
+      return Error{ErrorKind::Device, rank + exception.what(), std::nullopt};
+    }
+  }
+
   /// Calls body(i) on the thread of every rank i of this process. The first error ends the
   /// transfers of the others and is returned.
   template <class Body>
@@ -365,7 +381,7 @@ class Execution {
     FirstError failure;
     if (ports_.empty()) return {};
     crew_.run([&](int i) {
-      const Result<void> done = body(to_size(i));
+      const Result<void> done = caught(body, i);
       if (done) return;
       failure.set(done.error());
       for (const RankPort& port : ports_) port.communicator->abort(done.error());

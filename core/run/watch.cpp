@@ -171,13 +171,15 @@ void Watch::run() {
     const Pulse own = pulse();
     const Lookout::Duration since = last_ - last;
     if (ways_.beat) ways_.beat(own);
+    // It looks on after a failure and while the run ends: nobody waits for who is silent.
+    const Result<void> all = lookout_.look(since, own, ways_.name_of);
     if (const auto failed = run_.failure().result(); !failed) {
       const bool waits = own.idle != 0 && own.occupied == 0 && own.progress == before.progress;
       stuck =
           waits && looks_ ? stuck + std::min(since, 2 * lookout_.interval()) : Lookout::Duration{};
       if (stuck > lookout_.longest()) give_up(failed.error());
-    } else if (looks_) {
-      if (auto all = lookout_.look(since, own, ways_.name_of); !all) run_.fail(all.error());
+    } else if (looks_ && !all) {
+      run_.fail(all.error());
     }
     before = own;
   }

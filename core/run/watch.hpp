@@ -111,7 +111,7 @@ class Watch {
   void start();
   Lookout& lookout() { return lookout_; }
   const Lookout& lookout() const { return lookout_; }
-  /// From now on silence means nothing; it goes on beating.
+  /// From now on silence is no failure, but silent() still tells it; it goes on beating.
   void end_looking() { looks_ = false; }
   /// Blocks until the thread has ended.
   void stop();

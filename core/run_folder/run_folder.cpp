@@ -9,6 +9,7 @@
 #include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/chakra/chakra.hpp"
+#include "core/run_folder/folder_claim.hpp"
 #include "core/trace/chrome_trace.hpp"
 
 namespace lockstep {
@@ -50,11 +51,17 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
     return invalid("--out " + directory + " is not a folder");
   }
+  if (fs::is_symlink(path, error) && !fs::exists(path, error)) {
+    return invalid("--out " + directory + " is a link to " +
+                   fs::read_symlink(path, error).string() +
+                   ", which is not there: make that folder, or choose another");
+  }
   fs::create_directories(path, error);
   if (error) return invalid("--out " + directory + ": " + error.message());
-  bool empty = true;  // but for the lock that every run leaves
+  bool empty = true;  // but for the lock that every run leaves, and what a killed one had begun
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    empty = empty && entry.path().filename() == ".lock";
+    const std::string name = entry.path().filename().string();
+    empty = empty && (name == ".lock" || is_half_written(name));
   }
   if (error) return invalid("--out " + directory + ": " + error.message());
   if (empty) return {};

@@ -38,7 +38,7 @@ bool is_named(int fd, const std::string& path) {
 
 Result<RunLock> RunLock::take(const std::string& folder, const std::string& token) {
   const std::string path = path_of(folder);
-  RunLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  RunLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666), folder);
   if (lock.fd_ < 0) return invalid("--out " + folder + ": .lock: " + std::strerror(errno));
   if (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
     const std::string owner = read_lock(folder);
@@ -59,11 +59,22 @@ Result<RunLock> RunLock::take(const std::string& folder, const std::string& toke
   return lock;
 }
 
-RunLock::RunLock(RunLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+RunLock::RunLock(RunLock&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), folder_(std::move(other.folder_)) {}
 
 RunLock& RunLock::operator=(RunLock&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(folder_, other.folder_);
   return *this;
+}
+
+Result<void> RunLock::check() const {
+  if (is_named(fd_, path_of(folder_))) return {};
+  return Error{ErrorKind::Device,
+               "--out " + folder_ +
+                   " was removed or moved while the run wrote into it: put it back "
+                   "and go on with --resume auto, or begin again",
+               std::nullopt};
 }
 
 RunLock::~RunLock() {

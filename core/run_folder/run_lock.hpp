@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "core/base/result.hpp"
 
@@ -17,10 +18,14 @@ class RunLock {
   RunLock(RunLock&& other) noexcept;
   RunLock& operator=(RunLock&& other) noexcept;
   ~RunLock();
+  /// Whether the folder is still there, under its name. Error Device: it was removed or moved, so
+  /// that what is written there now is in another folder, which another run may take.
+  Result<void> check() const;
 
  private:
-  explicit RunLock(int fd) : fd_(fd) {}
+  RunLock(int fd, std::string folder) : fd_(fd), folder_(std::move(folder)) {}
   int fd_ = -1;
+  std::string folder_;
 };
 
 /// What the holder of the lock has written into FOLDER/.lock; empty if there is no such file.

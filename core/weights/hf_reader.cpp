@@ -36,6 +36,9 @@ class HfReader final : public StateReader {
     for (const auto& [name, place] : places_) {
       if (!is_hf_leftover(spec, name)) unused.insert(name);
     }
+    for (const auto& [name, type] : others_) {  // masks of GPT-2, positions of RoBERTa
+      if (!is_hf_leftover(spec, name)) unused.insert(name);
+    }
     for (const Parameter& parameter : parameters_of(spec)) {
       auto parts = hf_tensors(spec, parameter);
       if (!parts) return parts.error();
@@ -81,11 +84,12 @@ class HfReader final : public StateReader {
   };
 
   static Result<std::vector<std::string>> files_of(const std::string& folder) {
+    // Of both, transformers takes the one file.
+    if (fs::exists(fs::path(folder) / "model.safetensors")) {
+      return std::vector<std::string>{"model.safetensors"};
+    }
     const fs::path index = fs::path(folder) / "model.safetensors.index.json";
     if (!fs::exists(index)) {
-      if (fs::exists(fs::path(folder) / "model.safetensors")) {
-        return std::vector<std::string>{"model.safetensors"};
-      }
       return invalid(folder +
                      ": there is neither model.safetensors nor model.safetensors.index.json; "
                      "weights in other formats have to be saved as safetensors first");
@@ -110,15 +114,21 @@ class HfReader final : public StateReader {
   }
 
   Result<void> add_file(const std::string& path) {
-    auto index = read_safetensors_index(path);
+    auto index = read_safetensors_index(path, /*lists_others=*/true);
     if (!index) return index.error();
     auto file = DiskFile::open_to_read(path);
     if (!file) return file.error();
+    const auto twice = [&](const std::string& name) {
+      return Error{ErrorKind::Parse, path + ": tensor '" + name + "' is in another file, too",
+                   std::nullopt};
+    };
     for (auto& [name, entry] : index->tensors) {
-      if (!places_.emplace(name, Place{files_.size(), entry}).second) {
-        return Error{ErrorKind::Parse, path + ": tensor '" + name + "' is in another file, too",
-                     std::nullopt};
+      if (others_.contains(name) || !places_.emplace(name, Place{files_.size(), entry}).second) {
+        return twice(name);
       }
+    }
+    for (const auto& [name, type] : index->others) {
+      if (places_.contains(name) || !others_.emplace(name, type).second) return twice(name);
     }
     files_.push_back(std::move(*file));
     return {};
@@ -138,13 +148,15 @@ class HfReader final : public StateReader {
   /// Checks a tensor, and gives it the name that it has in the files: that of the bare model has no
   /// prefix.
   Result<void> find(HfTensor& part) const {
-    auto found = places_.find(part.name);
-    if (found == places_.end()) found = places_.find(old_name(part.name));
-    if (found == places_.end()) {
-      found = places_.find(part.name.substr(part.name.find('.') + 1));
-      if (found == places_.end())
-        return invalid(folder_ + ": tensor '" + part.name + "' is missing");
+    auto found = places_.end();
+    for (const std::string& name :
+         {part.name, old_name(part.name), part.name.substr(part.name.find('.') + 1)}) {
+      if (found == places_.end()) found = places_.find(name);
+      if (const auto other = others_.find(name); other != others_.end()) {
+        return of_other_type(name, other->second);
+      }
     }
+    if (found == places_.end()) return invalid(folder_ + ": tensor '" + part.name + "' is missing");
     part.name = found->first;
     const TensorInfo& info = found->second.entry.info;
     if (info.shape != part.shape) {
@@ -152,10 +164,15 @@ class HfReader final : public StateReader {
                      ", config.json says " + shape_text(part.shape));
     }
     if (is_real(info.dtype)) return {};
-    return Error{ErrorKind::Unsupported,
-                 folder_ + ": tensor '" + part.name + "' has elements of type " +
-                     std::string(to_string(info.dtype)),
-                 std::nullopt};
+    return of_other_type(part.name, std::string(to_string(info.dtype)));
+  }
+
+  Error of_other_type(const std::string& tensor, const std::string& type) const {
+    return {ErrorKind::Unsupported,
+            folder_ + ": tensor '" + tensor + "' has elements of type " + type +
+                ": save it as float64, float32, bfloat16 or float16 (what is quantized first has "
+                "to be multiplied with its scales)",
+            std::nullopt};
   }
 
   Result<void> read_part(const HfTensor& part, std::int64_t first, std::int64_t count, DType dtype,
@@ -194,6 +211,7 @@ class HfReader final : public StateReader {
   std::string folder_;
   std::vector<DiskFile> files_;
   std::map<std::string, Place> places_;                 // by the tensor's name there
+  std::map<std::string, std::string> others_;           // likewise: those of types not read here
   std::map<std::string, std::vector<HfTensor>> parts_;  // by the parameter's name here
   mutable std::mutex mutex_;                            // of the next two
   mutable std::string turned_name_;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/convert.hpp"
+#include "core/base/file_fault.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
@@ -63,12 +64,23 @@ class HfWriter {
       if (auto wrote = write_shard(name, shards[i]); !wrote) return wrote;
       for (const Source* source : shards[i]) index["weight_map"][source->tensor.name] = name;
     }
-    const std::string path = (fs::path(folder_) / "model.safetensors.index.json").string();
-    if (shards.size() > 1) return replace_file(path, index.dump(2) + "\n");
-    return {};
+    const std::string index_file = (fs::path(folder_) / "model.safetensors.index.json").string();
+    if (shards.size() == 1) return remove_earlier(index_file);
+    if (auto wrote = replace_file(index_file, index.dump(2) + "\n"); !wrote) return wrote;
+    return remove_earlier((fs::path(folder_) / "model.safetensors").string());
   }
 
  private:
+  /// A file of other weights that were there before, which a reader would take for these.
+  static Result<void> remove_earlier(const std::string& path) {
+    std::error_code code;
+    fs::remove(path, code);
+    if (!code) return {};
+    return Error{kind_of_file_fault(code.value()),
+                 path + ": is of earlier weights, and cannot be removed: " + code.message(),
+                 std::nullopt};
+  }
+
   Result<void> write_shard(const std::string& name, const std::vector<const Source*>& sources) {
     std::map<std::string, TensorInfo> infos;
     for (const Source* source : sources) infos.emplace(source->tensor.name, source->info);

@@ -1,6 +1,8 @@
 #include "cli/cli.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -65,6 +67,20 @@ TEST_CASE("where this machine has less memory than the devices, no change for th
   CHECK(there.exit_code == 3);
   CHECK_THAT(there.err, ContainsSubstring("its device has"));
   CHECK_THAT(there.err, !ContainsSubstring("this machine has not"));
+  // A folder with an older run stays as it was.
+  const std::string old = folder / "run";
+  REQUIRE(lockstep({"run", folder / "s.toml", "--out", old}).exit_code == 0);
+  std::map<std::string, std::string> before;
+  for (const auto& entry : std::filesystem::directory_iterator(old)) {
+    before[entry.path().filename().string()] = read_bytes(entry.path().string());
+  }
+  before.erase(".lock");
+  CHECK(before.size() == 5);
+  CHECK(run("1e6").exit_code == 3);
+  for (const auto& [name, text] : before) {
+    INFO(name);
+    CHECK(read_bytes((std::filesystem::path(old) / name).string()) == text);
+  }
 }
 #endif
 

@@ -52,6 +52,11 @@ TEST_CASE("run says how another trainer's configuration becomes a scenario", "[c
 
 TEST_CASE("what an imported plan says and a scenario refuses is an error of the import", "[cli]") {
   const TemporaryFolder folder;
+  write_bytes(folder / "ds.json", "{\"train_batch_size\": 64,\n \"gradient_clipping\": -1}");
+  const auto placed = lockstep({"import", "deepspeed", folder / "ds.json", "--model", "gpt2-124m"});
+  CHECK(placed.exit_code == 2);
+  CHECK_THAT(placed.err,
+             ContainsSubstring(folder / "ds.json:2:23: gradient_clipping = -1: max_norm"));
   write_bytes(folder / "a.sh",
               "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
               "--max-position-embeddings 32");

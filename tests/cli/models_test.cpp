@@ -258,6 +258,13 @@ TEST_CASE("what cannot be sampled is refused, and said what to do", "[cli]") {
             "is neither a run folder (scenario.toml) nor a model of Hugging Face's");
   check_has(refusal({"sample", run}), "the prompt is empty: give some text to go on from");
   check_has(refusal({"sample", run, "--prompt", std::string(100, 'a')}), "give fewer --tokens");
+  check_has(refusal({"sample", run, "--prompt", std::string(128, 'a'), "--tokens", "1"}),
+            "the prompt has 128 tokens, and the model's max_seq_len is 128: give a prompt of at "
+            "most 127");
+  check_has(refusal({"sample", run, "--prompt", "a", "--ids", "3"}), "--prompt");
+  for (const char* option : {"--temperature", "--top-p"}) {
+    check_has(refusal({"sample", run, "--prompt", "a", option, "nan"}), "it is no number");
+  }
   check_has(refusal({"sample", run, "--ids", "3,256"}), "256");
   check_has(refusal({"sample", run, "--prompt", "a", "--tokenizer", folder / "none"}), "none");
   check_has(refusal({"sample", run, "--prompt", "a", "--backend", "sim"}), "computes nothing");

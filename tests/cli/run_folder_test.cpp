@@ -117,6 +117,11 @@ TEST_CASE("a folder with anything else in it is never written to", "[cli]") {
   write_bytes(folder / "file", "words");
   CHECK(lockstep({"run", folder / "s.toml", "--out", folder / "file"}).exit_code == 2);
   CHECK(read_bytes(folder / "file") == "words");
+
+  std::filesystem::create_symlink("nowhere", folder / "link");
+  const CommandOutcome link = lockstep({"run", folder / "s.toml", "--out", folder / "link"});
+  CHECK(link.exit_code == 2);
+  CHECK_THAT(link.err, ContainsSubstring("link is a link to nowhere, which is not there"));
 }
 
 TEST_CASE("a run folder takes a new run, but not beside another run's checkpoints", "[cli]") {

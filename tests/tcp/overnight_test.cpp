@@ -308,14 +308,70 @@ TEST_CASE("a full disk is said, and leaves the checkpoint before it", "[tcp][ove
   const Training t;
   REQUIRE(t.alone("--steps 3 --out " + t.folder / "run").exit_code == 0);
   // A limit on the size of files stands for a full disk: writing fails in the same places.
-  const Outcome full = shell(t.folder / "log.txt", "ulimit -f 50; trap '' XFSZ; " + t.command +
-                                                       " --resume auto --out " +
-                                                       t.folder / "run --set model.layers=2");
+  const Outcome full =
+      shell(t.folder / "log.txt", "ulimit -f 50; " + t.command + " --resume auto --out " +
+                                      t.folder / "run --set model.layers=2");
   CHECK(full.exit_code == 4);
   CHECK_THAT(full.output, ContainsSubstring("cannot be written"));
   CHECK(find_checkpoint(t.folder / "run/checkpoints")->manifest.step == 3);
   CHECK(t.alone("--resume auto --out " + t.folder / "run").exit_code == 0);
 }
+
+TEST_CASE("a run whose folder is taken away ends, and does not go on in another of its name",
+          "[tcp][overnight]") {
+  const Training t;
+  Group run(t.folder, t.command +
+                          " --set training.steps=1000000 --set checkpoint.interval=50 --out " +
+                          t.folder / "run");
+  while (!std::filesystem::exists(t.folder / "run/checkpoints/latest")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::filesystem::rename(t.folder / "run", t.folder / "moved");
+  const Outcome o{run.wait(0), run.log(0)};
+  CHECK(o.exit_code == 4);
+  CHECK_THAT(o.output, ContainsSubstring("run was removed or moved while the run wrote into it"));
+  CHECK_FALSE(std::filesystem::exists(t.folder / "run/metrics.jsonl"));
+  CHECK(find_checkpoint(t.folder / "moved/checkpoints").ok());
+}
+
+TEST_CASE("a run that may open too few files says so, and may be started again",
+          "[tcp][overnight]") {
+  const Training t;
+  for (int files = 4; files <= 7; ++files) {
+    const Outcome few =
+        shell(t.folder / "log.txt", "ulimit -n " + std::to_string(files) + "; " + t.command +
+                                        " --resume auto --out " + t.folder / "run");
+    INFO(files << ": " << few.output);
+    CHECK((few.exit_code == 0 || few.exit_code == 4));
+    if (few.exit_code != 0) CHECK_THAT(few.output, ContainsSubstring("Too many open files"));
+  }
+  REQUIRE(t.alone("--out " + t.folder / "whole").exit_code == 0);
+  REQUIRE(t.alone("--resume auto --out " + t.folder / "run").exit_code == 0);
+  CHECK(metrics(t.folder / "run") == metrics(t.folder / "whole"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need more to begin with
+TEST_CASE(
+    "a run that is given too little memory for its threads says so, and leaves no empty folder",
+    "[tcp][overnight]") {
+  const Training t;
+  int refused = 0;
+  for (int kilobytes = 40'000; kilobytes <= 160'000; kilobytes += 15'000) {
+    const std::string run = t.folder / ("run-" + std::to_string(kilobytes));
+    const Outcome o = shell(t.folder / "log.txt", "ulimit -v " + std::to_string(kilobytes) + "; " +
+                                                      t.command + " --out " + run);
+    INFO(kilobytes << ": " << o.output);
+    if (o.output.find("error while loading shared libraries") != std::string::npos) continue;
+    CHECK((o.exit_code == 0 || o.exit_code == 3 || o.exit_code == 4));
+    if (o.exit_code == 0) continue;
+    ++refused;
+    CHECK_THAT(o.output, ContainsSubstring("error: "));
+    // The thread that saves comes after the first steps.
+    CHECK((!std::filesystem::exists(run) || !metrics(run).empty()));
+  }
+  CHECK(refused > 0);
+}
+#endif
 
 TEST_CASE("a step that stands out is undone to the bit, also after going on from a checkpoint",
           "[tcp][overnight]") {

@@ -209,7 +209,9 @@ TEST_CASE("processes that do not belong together are turned away", "[backends][t
     leader.seconds = other.seconds = 1;
     const auto errors = errors_of({leader, other});
     CHECK_THAT(errors[0], ContainsSubstring("of 2 processes these have not come to process 0 in "
-                                            "1 s: 1"));
+                                            "1 s: 1; one from 127.0.0.1:") &&
+                              ContainsSubstring("was refused: it was told WORLD_SIZE=3, process 0 "
+                                                "2"));
     CHECK_THAT(errors[1], ContainsSubstring("process 1 does not reach process 0: it refuses this "
                                             "one: it was told WORLD_SIZE=3, process 0 2"));
   }

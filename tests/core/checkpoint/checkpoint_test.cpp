@@ -355,6 +355,59 @@ TEST_CASE("a state counts only if all of it was written, and all of it is finite
              ContainsSubstring("element 1 of embed.wte is not a finite number"));
 }
 
+TEST_CASE("a save that fails leaves nothing that keeps a full disk full", "[core][checkpoint]") {
+  const TemporaryFolder folder;
+  const std::string directory = folder.path.string();
+  REQUIRE(save_checkpoint(state_of(1), directory).ok());
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
+      all.insert(entry.path().filename().string());
+    }
+    return all;
+  };
+  const std::set<std::string> before = names();
+  TrainingState state = state_of(2);
+  const StateHead head = HeldState(state).head();
+  const auto write_all = [&](CheckpointStore& store) {
+    for (const auto& [name, tensor] : state.tensors) {
+      REQUIRE(store.write(head, name, 0, tensor.data).ok());
+    }
+    return *store.finish_writing();
+  };
+  SECTION("its manifest cannot be written") {
+    CheckpointStore store(directory, {});
+    REQUIRE(store.begin(head).ok());
+    const auto written = write_all(store);
+    std::filesystem::create_directories(folder.path / "step-2.new/manifest.json.new");
+    CHECK_FALSE(store.commit(head, {written}).ok());
+  }
+  SECTION("the name of the newest cannot be written, of a step that is saved again") {
+    REQUIRE(save_checkpoint(state, directory).ok());
+    CheckpointStore store(directory, {});
+    REQUIRE(store.begin(head).ok());
+    const auto written = write_all(store);
+    std::filesystem::create_directories(folder.path / "latest.new");
+    CHECK_FALSE(store.commit(head, {written}).ok());
+    std::filesystem::remove(folder.path / "latest.new");
+    CHECK(find_checkpoint(directory)->manifest.step == 2);
+    std::filesystem::remove_all(folder.path / "step-2");
+  }
+  SECTION("the run folder was moved") {
+    CheckpointRules rules;
+    rules.check_folder = [] { return invalid("moved"); };
+    CheckpointStore store(directory, rules);
+    const auto begun = store.begin(head);
+    REQUIRE_FALSE(begun.ok());
+    CHECK(begun.error().message == "moved");
+  }
+  SECTION("it is begun, and the run ends") {
+    CheckpointStore store(directory, {});
+    REQUIRE(store.begin(head).ok());
+  }
+  CHECK(names() == before);
+}
+
 TEST_CASE("a checkpoint folder that cannot be made is the user's error", "[core][checkpoint]") {
   const TemporaryFolder folder;
   write_bytes(folder / "file", "not a folder");

@@ -1,5 +1,8 @@
 #include "core/data/token_source.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -223,7 +227,77 @@ TEST_CASE("every fault of a dataset is named", "[core][data]") {
              ContainsSubstring("magic 20240326"));
   CHECK_THAT(error_of(folder.write("cut.bin", shard({1, 2, 3, 4, 5, 6}, 20240520, 7))),
              ContainsSubstring("announces 7 tokens but holds 6"));
+  CHECK_THAT(error_of(folder.write("odd.bin", shard({1, 2, 3, 4, 5, 6}) + "x")),
+             ContainsSubstring("announces 6 tokens but holds 6 and 1 of the 2 bytes of another"));
   CHECK_THAT(error_of(folder.write("tiny.bin", "abc")), ContainsSubstring("has 3 bytes"));
+}
+
+TEST_CASE("a folder of shards is the same with a slash behind its name", "[core][data]") {
+  const TemporaryFolder folder;
+  folder.write("a.bin", shard({1, 2, 3}));
+  folder.write("b.bin", shard({4, 5, 6, 7}));
+  folder.write("notes.txt", "what the shards were made of, which is no data");
+  const auto plain = open_token_source(folder.path().string(), 2, 256, 1);
+  const auto slash = open_token_source(folder.path().string() + "/", 2, 256, 1);
+  REQUIRE((plain.ok() && slash.ok()));
+  CHECK((*plain)->num_tokens() == 7);
+  CHECK((*slash)->num_tokens() == 7);
+}
+
+TEST_CASE("a folder may have more shards than a process may have open files", "[core][data]") {
+  const TemporaryFolder folder;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  constexpr int kShards = 300;
+  rlimit narrow = before;
+  narrow.rlim_cur = 64;
+  for (int i = 0; i < kShards; ++i) {
+    const auto token = static_cast<std::uint16_t>(i);
+    folder.write("shard-" + std::to_string(1000 + i) + ".bin", shard({token, token}));
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &narrow) == 0);
+  const auto source = open_token_source(folder.path().string(), 3, 512, 1);
+  std::vector<std::int32_t> seen;
+  if (source) {
+    for (int i = 0; i < 199; ++i) {
+      for (const std::int32_t token : sample_of(**source, i, 3).tokens) seen.push_back(token);
+    }
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  if (!source) FAIL(to_string(source.error()));
+  CHECK((*source)->num_tokens() == 2 * kShards);
+  // 199 windows of 3 tokens are all but the last 3, each once.
+  std::sort(seen.begin(), seen.end());
+  REQUIRE(seen.size() == 597);
+  for (std::size_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == static_cast<int>(i / 2));
+  // A file of another name that takes its place is noticed.
+  fs::rename(folder.path() / "shard-1000.bin", folder.path() / "shard-1000.old");
+  folder.write("shard-1000.bin", shard({0, 0}));
+  std::string fault;
+  for (int i = 0; i < 199 && fault.empty(); ++i) {
+    try {
+      sample_of(**source, i, 3);
+    } catch (const std::runtime_error& error) {
+      fault = error.what();
+    }
+  }
+  CHECK_THAT(fault, ContainsSubstring("shard-1000.bin' is another file than when the run began"));
+}
+
+TEST_CASE("tokens that come into a shard while it is read are an error that names it",
+          "[core][data]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("tokens.bin", shard({1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  const auto source = open_token_source(path, 4, 256, 1);
+  REQUIRE(source.ok());
+  std::ofstream(path, std::ios::binary) << shard({1, 2, 3, 999, 5, 6, 7, 999, 9});
+  try {
+    sample_of(**source, 0, 4);
+    FAIL("token 999 indexes a table of 256");
+  } catch (const std::runtime_error& error) {
+    CHECK_THAT(error.what(), ContainsSubstring("tokens.bin' has changed while it was read") &&
+                                 ContainsSubstring("token 999 now, and the largest was 9"));
+  }
 }
 
 }  // namespace lockstep

@@ -148,6 +148,94 @@ TEST_CASE("DeepSpeed's \"auto\", old names and defaults are read or named", "[co
   CHECK(broken.error().where->line == 3);
 }
 
+/// The message of what is refused, with its line and column.
+std::string fault_of(const std::string& config) {
+  const auto plan = import_plan(Trainer::DeepSpeed, config, "ds.json", {.model = "gpt-1.3b"});
+  REQUIRE_FALSE(plan.ok());
+  REQUIRE(plan.error().where);
+  return to_string(plan.error());
+}
+
+TEST_CASE("text that is no JSON is refused with its place, what stands there and what should",
+          "[core][handover]") {
+  const std::string value =
+      ": a value is expected: a number, text in double quotes, true, false, null, [ or {";
+  const std::string begin = "this is not JSON: ";
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"{\n  \"a\": 1,\n}", "ds.json:3:1: " + begin +
+                                     "}: a key in double quotes is expected; the comma before it "
+                                     "is one too many"},
+           {"{\n  \"a\": [1, 2,]}",
+            "ds.json:2:14: " + begin + "]" + value + "; the comma before it is one too many"},
+           {"{\"a\": 1\n \"b\": 2}", "ds.json:2:2: " + begin + "\"b\": a comma or } is expected"},
+           {"{\"a\": [1 2]}", "ds.json:1:10: " + begin + "2: a comma or ] is expected"},
+           {"{\"a\" 1}", "ds.json:1:6: " + begin + "1: a colon and a value are expected"},
+           {"{\"a\": True}",
+            "ds.json:1:7: " + begin + "True" + value + "; JSON writes true, false and null"},
+           {"{\"a\": }", "ds.json:1:7: " + begin + "}" + value},
+           {"{a: 1}", "ds.json:1:2: " + begin + "a: a key in double quotes is expected"},
+           {"{ // batch\n\"a\": 1}", "ds.json:1:3: " + begin +
+                                         "//: a key in double quotes is expected; JSON has no "
+                                         "comments"},
+           {"{\"a\": 12",
+            "ds.json:1:9: " + begin + "the end of the file: a comma or } is expected"},
+           {"{\"a\": \"x\n\"}", "ds.json:1:7: " + begin +
+                                    "\"x: invalid string: control character "
+                                    "U+000A (LF) must be escaped to "
+                                    "\\u000A or \\n"},
+           {"{\"a\": 1} {", "ds.json:1:10: " + begin + "{: the end of the file is expected"},
+           {"{\"a\": 1e999}",
+            "ds.json:1:7: " + begin + "1e999: the number is beyond the range of numbers"},
+           {"[1]", "ds.json:1:1: an object { ... } is expected"},
+           {"", "ds.json:1:1: " + begin + "the end of the file" + value},
+           {"{\"a\": {\"b\": 1,\n\"b\": 2}}",
+            "ds.json:2:1: \"b\" stands twice in one object, first in line 1: keep one of them"}}) {
+    CHECK(fault_of(text) == message);
+  }
+  CHECK(fault_of("{\"a\":" + std::string(100'000, '[')) ==
+        "ds.json:1:69: more than 64 objects and lists lie in each other here, and a configuration "
+        "has a few");
+  // The same key in another object, or list, is another.
+  CHECK_FALSE(import_plan(Trainer::DeepSpeed,
+                          R"({"a": {"b": 1}, "c": {"b": [{"b": 1}, {"b": 2}]}})", "ds.json", {})
+                  .error()
+                  .where);
+}
+
+TEST_CASE("values of DeepSpeed that cannot be are refused with their place and what is expected",
+          "[core][handover]") {
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"{\n  \"train_batch_size\": \"many\"}",
+            "2:23: train_batch_size = \"many\": a number is expected"},
+           {"{\"train_batch_size\": 0}",
+            "1:22: train_batch_size = 0: a whole number above 0 is expected"},
+           {"{\"train_micro_batch_size_per_gpu\": 2.5}",
+            "1:36: train_micro_batch_size_per_gpu = 2.5: a whole number above 0 is expected"},
+           {"{\"gradient_accumulation_steps\": -4}",
+            "1:33: gradient_accumulation_steps = -4: a whole number above 0 is expected"},
+           {"{\"zero_optimization\": {\"stage\":\n 4}}",
+            "2:2: zero_optimization.stage = 4: 0, 1, 2 or 3 is expected"},
+           {"{\"zero_optimization\": true}",
+            "1:23: zero_optimization = true: an object { ... } is expected"},
+           {"{\"fp16\": {\"enabled\": \"yes\"}}",
+            "1:22: fp16.enabled = \"yes\": true or false is expected"},
+           {"{\"optimizer\": {\"type\": 3}}",
+            "1:24: optimizer.type = 3: text in double quotes is expected"},
+           {"{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"betas\": [0.9]}}}",
+            "1:53: optimizer.params.betas = [0.9]: a list of two numbers is expected"},
+           // Of two, the first in the file is told.
+           {"{\"zero_optimization\": {\"stage\": 9},\n\"train_batch_size\": -1}",
+            "1:33: zero_optimization.stage = 9: 0, 1, 2 or 3 is expected"}}) {
+    CHECK(fault_of(text) == "ds.json:" + message);
+  }
+  // A word for a truth, and null, are what Python makes of them.
+  const PlanImport plan = imported(Trainer::DeepSpeed, R"({"train_batch_size": 8,
+      "bf16": {"enabled": "true"}, "gradient_clipping": null})",
+                                   {.model = "gpt-1.3b", .seq_len = 512});
+  CHECK_THAT(plan.text, ContainsSubstring("mixed_precision_param = \"bfloat16\""));
+  CHECK(mentions(plan.without_effect, "gradient_clipping, which is null"));
+}
+
 TEST_CASE("DeepSpeed's states on NVMe keep their buffers and what overlaps", "[core][handover]") {
   const auto plan = [](const std::string& more) {
     return imported(Trainer::DeepSpeed,

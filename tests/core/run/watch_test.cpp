@@ -126,6 +126,23 @@ TEST_CASE("the timeout is read from the environment", "[core][run]") {
   ::unsetenv("LOCKSTEP_TIMEOUT_SECONDS");
 }
 
+TEST_CASE("a silent process is found out also while a run that has failed ends", "[core][run]") {
+  // A process that was told of the failure by another has not seen the silence itself, and would
+  // wait for who is stopped.
+  SoleProcess process;
+  Watch watch(process, 1, {0, 2, [](int i) { return "process " + std::to_string(i); }});
+  watch.start();
+  process.fail({ErrorKind::Device, "process 1 is silent", std::nullopt});
+  watch.end_looking();
+  CHECK_FALSE(watch.lookout().silent(1));
+  const auto begin = process.now();
+  while (!watch.lookout().silent(1) && to_seconds(process.now() - begin).v < 30) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK(watch.lookout().silent(1));
+  CHECK(process.failure().result().error().message == "process 1 is silent");
+}
+
 TEST_CASE("an op of the only process that hangs ends the run", "[core][run]") {
   SoleProcess process;
   const std::uint64_t number = process.activity->flight.begin(0, OpId{3}, 0, {});

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <filesystem>
+
 #include "core/run_folder/run_folder.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -31,6 +33,28 @@ TEST_CASE("a folder has one run at a time, and is free when its holder is gone",
   }
   // The file is still there; it locks nothing.
   CHECK(RunLock::take(folder.path.string(), "three").ok());
+}
+
+TEST_CASE("a run notices that its folder was removed or moved, also if another stands there",
+          "[core][run_folder]") {
+  const TemporaryFolder folder;
+  const std::string run = folder / "run";
+  std::filesystem::create_directories(run);
+  const auto lock = RunLock::take(run, "one");
+  REQUIRE(lock.ok());
+  CHECK(lock->check().ok());
+  std::filesystem::rename(run, folder / "moved");
+  const auto moved = lock->check();
+  REQUIRE_FALSE(moved.ok());
+  CHECK(moved.error().kind == ErrorKind::Device);
+  CHECK_THAT(moved.error().message,
+             ContainsSubstring("--out " + run + " was removed or moved while the run wrote"));
+  std::filesystem::create_directories(run);
+  REQUIRE(RunLock::take(run, "two").ok());
+  CHECK_FALSE(lock->check().ok());
+  std::filesystem::remove_all(run);
+  std::filesystem::rename(folder / "moved", run);
+  CHECK(lock->check().ok());
 }
 
 TEST_CASE("metrics that cannot be written leave whole lines, and are written again later",

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "core/base/bfloat16.hpp"
@@ -253,6 +256,70 @@ TEST_CASE("weights that are not those of the model are refused by name", "[core]
   CHECK(message(other) ==
         ": tensor 'model.layers.0.mlp.gate_proj.weight' has shape [192, 64], config.json says "
         "[200, 64]");
+}
+
+TEST_CASE("tensors that the model leaves out may have any type, and its own may not",
+          "[core][weights]") {
+  // Files of GPT-2 hold its mask as BOOL, those of RoBERTa its positions as I64.
+  const ModelSpec model = tiny("gpt2");
+  const TrainingState state = numbered(model);
+  const TemporaryFolder folder;
+  REQUIRE(write_hf_weights(HeldState(state), model, folder.path, {}).ok());
+  const std::string path = folder / "model.safetensors", whole = read_bytes(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), sizeof length);
+  const std::string header = whole.substr(8, length), values = whole.substr(8 + length);
+  const auto with = [&](const std::string& name, const std::string& type, std::size_t bytes) {
+    const std::string more = "{\"" + name + "\":{\"dtype\":\"" + type +
+                             "\",\"shape\":[2,3],\"data_offsets\":[" +
+                             std::to_string(values.size()) + "," +
+                             std::to_string(values.size() + bytes) + "]}," + header.substr(1);
+    const std::uint64_t longer = more.size();
+    std::string file(8, '\0');
+    std::memcpy(file.data(), &longer, sizeof longer);
+    write_bytes(path, file + more + values + std::string(bytes, '\1'));
+    return open_hf_weights(folder.path, model, DType::F32);
+  };
+  const auto masked = with("transformer.h.0.attn.bias", "BOOL", 6);
+  if (!masked) FAIL(to_string(masked.error()));
+  CHECK(read_all(**masked).tensors == state.tensors);
+  CHECK(with("transformer.h.1.attn.bias", "I64", 48).ok());
+  CHECK_THAT(with("transformer.h.1.attn.bias", "I64", 6).error().message,
+             ContainsSubstring("hold 6 bytes, dtype and shape need 48"));
+  CHECK_THAT(with("transformer.h.1.attn.bias", "F3", 6).error().message,
+             ContainsSubstring("element type F3"));
+  CHECK_THAT(with("other", "I64", 48).error().message,
+             ContainsSubstring("has no use for tensor 'other' and 0 others"));
+  std::string quantized = whole;
+  const std::size_t at = quantized.find("\"transformer.ln_f.bias\"");
+  REQUIRE(at != std::string::npos);
+  quantized.replace(quantized.find("\"F32\"", at), 5, "\"U32\"");
+  write_bytes(path, quantized);
+  const auto refused = open_hf_weights(folder.path, model, DType::F32);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().kind == ErrorKind::Unsupported);
+  CHECK_THAT(refused.error().message,
+             ContainsSubstring("tensor 'transformer.ln_f.bias' has elements of type U32"));
+}
+
+TEST_CASE("weights that are written over others are read, in one file or several",
+          "[core][weights]") {
+  const ModelSpec model = tiny("llama");
+  const TrainingState first = numbered(model);
+  TrainingState second = first;
+  for (auto& [name, tensor] : second.tensors) {
+    std::fill(tensor.data.begin(), tensor.data.end(), std::byte{0});
+  }
+  const TemporaryFolder folder;
+  for (const TrainingState* state :
+       std::initializer_list<const TrainingState*>{&first, &second, &first}) {
+    const std::int64_t shard = state == &second ? 20'000 : 5'000'000'000;
+    REQUIRE(write_hf_weights(HeldState(*state), model, folder.path, {DType::F32, shard}).ok());
+    const auto reader = open_hf_weights(folder.path, model, DType::F32);
+    if (!reader) FAIL(to_string(reader.error()));
+    CHECK(read_all(**reader).tensors == state->tensors);
+    CHECK(std::filesystem::exists(folder / "model.safetensors") == (state == &first));
+  }
 }
 
 TEST_CASE("an index of files is damaged if it leads out of the folder or nowhere",

@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <optional>
+
+#include "core/base/nearest.hpp"
+#include "core/handover/megatron_reader.hpp"
+
+namespace lockstep {
+
+Result<void> MegatronReader::read_model(const std::string& file) {
+  if (plan_.take_model(options_)) {
+    for (const ForeignName& name : foreign_names()) {
+      if (name.key.starts_with("model.") && !name.megatron.empty()) {
+        know(std::string(name.megatron));
+      }
+    }
+    for (const char* name :
+         {"group-query-attention", "swiglu", "normalization", "position-embedding-type",
+          "disable-bias-linear", "use-rope-scaling", "rotary-percent",
+          "use-rotary-position-embeddings", "padded-vocab-size", "attention-dropout",
+          "hidden-dropout", "make-vocab-size-divisible-by", "moe-ffn-hidden-size",
+          "multi-latent-attention", "rope-type"}) {
+      know(name);
+    }
+    return {};
+  }
+  for (const char* needed : {"num-layers", "hidden-size", "num-attention-heads"}) {
+    if (!given(needed)) return lacks(needed);
+    if (!number(needed)) {
+      return invalid(from(needed) +
+                     ": the script does not say this number: put it in, or name the model with "
+                     "--model PRESET or --model config.json");
+    }
+  }
+  if (const auto subject = foreign_subject(program_.name); !subject.empty()) {
+    Error error = invalid(program_.name + " trains " + std::string(subject) +
+                          ", and --num-layers and the like are not all of such a model: name "
+                          "one with as much to compute with --model PRESET or --model config.json");
+    error.where = SourceSpan{file, program_.line, 1};
+    return error;
+  }
+  const bool swiglu = flag("swiglu");
+  const std::string norm = word("normalization");
+  const std::string positions = word("position-embedding-type");
+  const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
+  const bool latent = flag("multi-latent-attention");
+  const bool llama = swiglu || rotary || norm == "RMSNorm" || latent;
+  llama_ = llama;
+  plan_.text("model.name", "megatron");
+  plan_.text("model.architecture", llama ? "llama" : "gpt2",
+             swiglu              ? from("swiglu")
+             : norm == "RMSNorm" ? from("normalization")
+             : latent            ? from("multi-latent-attention")
+                                 : "");
+  if (llama && !(swiglu && rotary && norm == "RMSNorm")) {
+    plan_.lose("a mixture of " + std::string(swiglu ? "SwiGLU" : "GELU") + ", " +
+               (norm.empty() ? "LayerNorm" : norm) + " and " + (rotary ? "rotary" : "learned") +
+               " positions: the model is of the Llama kind here, with SwiGLU, RMSNorm and rotary "
+               "positions");
+  }
+  flag("disable-bias-linear");
+  if (llama && !given("disable-bias-linear")) {
+    plan_.lose("biases of linear layers: the Llama kind has none");
+  }
+  take("model.layers", 0);
+  const std::int64_t hidden = take("model.hidden", 0);
+  const std::int64_t heads = take("model.heads", 1);
+  const bool grouped = flag("group-query-attention");
+  const std::int64_t groups = integer("num-query-groups", 1);
+  if (latent) {
+    read_latent_attention();
+  } else {
+    take("model.head_dim", hidden / std::max<std::int64_t>(heads, 1));
+    plan_.set("model.kv_heads", grouped ? groups : heads,
+              grouped ? from("group-query-attention") : "");
+  }
+  // --ffn-hidden-size: 4 × hidden, or with SwiGLU 2/3 of it, down to a multiple of 64.
+  take("model.ffn_hidden", swiglu ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden);
+  const bool learned = !rotary && (positions.empty() || positions == "learned_absolute");
+  if (learned && !given("max-position-embeddings")) return lacks("max-position-embeddings");
+  take("model.max_seq_len", 0);
+  read_vocabulary();
+  take_real("model.norm_eps", 1e-5);
+  const bool untied = flag("untie-embeddings-and-output-weights");
+  plan_.flag("model.tied_embeddings", !untied,
+             untied ? from("untie-embeddings-and-output-weights") : "");
+  if (llama) {
+    take_real("model.rope_theta", 10000);
+    plan_.flag("model.qkv_bias", flag("add-qkv-bias"));
+    if (!latent) plan_.flag("model.qk_norm", flag("qk-layernorm"));
+    if (flag("use-rope-scaling")) {
+      take_real("model.rope_factor", 8);
+      plan_.set("model.rope_original_length", 8192, from("use-rope-scaling"));
+    }
+    if (const auto part = number("rotary-percent"); part && *part != 1) {
+      plan_.lose(from("rotary-percent") + ": rotary positions are for whole heads here");
+    }
+  }
+  read_experts();
+  if (is_bert()) read_bert();
+  for (const auto& [key, option] : {std::pair{"training.residual_dropout", "hidden-dropout"},
+                                    std::pair{"training.embedding_dropout", "hidden-dropout"},
+                                    std::pair{"training.attention_dropout", "attention-dropout"}}) {
+    const std::optional<double> share = number(option);
+    if (share == 0.0) continue;
+    plan_.number(key, share.value_or(0.1),
+                 share ? from(option) : "--" + std::string(option) + ", unless given");
+  }
+  return {};
+}
+
+Error MegatronReader::lacks(const std::string& needed) const {
+  const std::string near = nearest(needed, names(), std::size_t{2});
+  const bool encoder = given("encoder-num-layers");
+  return invalid("there is no --" + needed + " here" + (near.empty() ? "" : ", only --" + near) +
+                 (encoder ? "; --encoder-num-layers is of models with an encoder and a decoder, "
+                            "which no scenario has"
+                          : "") +
+                 ": name the model with --model PRESET or --model config.json");
+}
+
+bool MegatronReader::is_bert() const {
+  return program_.name == "pretrain_bert.py" || given("bert-no-binary-head");
+}
+
+void MegatronReader::read_bert() {
+  const std::string from_program =
+      program_.name.empty() ? from("bert-no-binary-head") : program_.name;
+  constexpr std::int64_t kMask = 103;
+  plan_.flag("model.causal", false, from_program);
+  plan_.flag("model.head_transform", true, from_program);
+  plan_.set("model.mask_token", kMask);
+  plan_.assume("that token " + std::to_string(kMask) +
+               " stands for masked ones, [MASK] of BERT's vocabularies (model.mask_token)");
+  const bool pairs = !flag("bert-no-binary-head");
+  plan_.set("model.token_types", std::int64_t{pairs ? 2 : 0},
+            pairs ? "" : from("bert-no-binary-head"));
+  if (pairs) {
+    plan_.lose(
+        "the head that tells whether two texts follow each other, which BERT has without "
+        "--bert-no-binary-head: only masked tokens are predicted here");
+  }
+  if (const auto share = number("mask-prob")) {
+    plan_.number("training.mask_prob", *share, from("mask-prob"));
+  }
+}
+
+void MegatronReader::read_latent_attention() {
+  take("model.kv_lora_rank", 32);
+  if (given("q-lora-rank")) take("model.q_lora_rank", 0);
+  take("model.qk_nope_head_dim", 128);
+  take("model.qk_rope_head_dim", 64);
+  take("model.v_head_dim", 128);
+  know("kv-channels");  // latent attention has sizes of its own
+  if (!flag("qk-layernorm")) {
+    plan_.lose("latent attention without --qk-layernorm: here its narrow rows have norms");
+  }
+  if (word("rope-type") != "rope") {
+    plan_.lose(
+        "rotary positions of YaRN, which latent attention has without --rope-type rope: they are "
+        "not slowed down here");
+  }
+}
+
+void MegatronReader::read_vocabulary() {
+  const std::int64_t divisor = product_of(
+      {integer("make-vocab-size-divisible-by", 128), integer("tensor-model-parallel-size", 1)});
+  if (const auto padded = number("padded-vocab-size")) {
+    plan_.set("model.vocab", whole_number(*padded), from("padded-vocab-size"));
+    return;
+  }
+  constexpr std::int64_t kGpt2 = 50257, kBert = 30522, kBertWithCase = 28996;
+  const std::optional<double> size = number("vocab-size");
+  const bool with_case = given("tokenizer-type") && words("tokenizer-type") == "BertWordPieceCase";
+  const std::int64_t usual = !is_bert() ? kGpt2 : with_case ? kBertWithCase : kBert;
+  const std::int64_t tokens = size ? whole_number(*size) : usual;
+  const std::int64_t padded = (tokens + divisor - 1) / divisor * divisor;
+  plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
+  if (!size) {
+    plan_.assume("a vocabulary of " + std::to_string(tokens) +
+                 (is_bert() ? ", BERT's" : ", GPT-2's") +
+                 ", because only the tokenizer knows (--vocab-size), rounded up to a "
+                 "multiple of " +
+                 std::to_string(divisor));
+  }
+}
+
+}  // namespace lockstep
