@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cli/causes_text.hpp"
+#include "core/analysis/trace_report.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep {
@@ -181,8 +182,10 @@ Rate rate_of(const Report& r) {
 
 /// The figures of a report; `scenario` is null for a trace alone.
 std::string figures_text(Summary summary, const Report& r, const Scenario* scenario) {
-  summary.add("step time", time_text(r.step_time),
-              rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
+  if (r.step_time.v > 0) {  // a trace of memory has no step
+    summary.add("step time", time_text(r.step_time),
+                rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
+  }
   if (r.apart_step_time.v > 0 && r.sync_step_time.v > 0) {
     summary.add(
         "synchronization", time_text(r.sync_step_time),
@@ -203,15 +206,22 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
         "time to train", training_time_text(r.time_to_train),
         count_text(scenario->training.total_tokens) + (r.images_per_s > 0 ? " images" : " tokens"));
   }
-  summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
-              percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+  const bool device = tells_device_work(r);
+  if (device) {
+    summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
+                percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+  } else if (r.step_time.v > 0) {
+    summary.add("bubble", "-", "no device computes or transfers in this trace");
+  }
   if (const Seconds data = r.causes.bubbles[BubbleCause::Data]; data.v > 1e-3 * r.step_time.v) {
     summary.add("data loader", time_text(data) + " of the step",
                 "in which a rank computes nothing, but waits for samples");
   }
   const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
-  summary.add("exposed comm", time_text(r.exposed_comm),
-              percent_text(share) + " of the step, mean over ranks");
+  if (device) {
+    summary.add("exposed comm", time_text(r.exposed_comm),
+                percent_text(share) + " of the step, mean over ranks");
+  }
   if (r.slowed_compute.v > 0) {
     summary.add("slowed compute", time_text(r.slowed_compute),
                 percent_text(r.slowed_compute.v / r.step_time.v) +

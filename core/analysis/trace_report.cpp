@@ -99,6 +99,12 @@ AnalyzedSteps report_spans(Report& report, const Trace& trace, const Program* pr
   return found;
 }
 
+bool tells_device_work(const Report& report) {
+  return std::any_of(report.ranks.begin(), report.ranks.end(), [](const RankReport& rank) {
+    return rank.compute.v > 0 || rank.exposed_comm.v > 0;
+  });
+}
+
 Report analyze(const Trace& trace) {
   Report report;
   const AnalyzedSteps found = report_spans(report, trace, nullptr, {trace, nullptr}, nullptr);

@@ -13,4 +13,8 @@ namespace lockstep {
 AnalyzedSteps report_spans(Report& report, const Trace& trace, const Program* program,
                            const StepShares& shares, std::vector<StepAnalysis>* kept);
 
+/// Whether any rank computed, or waited for a transfer. Of a trace of hosts or of memory alone, it
+/// is not known how much of the step was a bubble or exposed communication: not 100 %, nor 0.
+bool tells_device_work(const Report& report);
+
 }  // namespace lockstep

@@ -93,8 +93,9 @@ void Session::close(const RunPtr& run) {
   const RunPtr closed = run;  // a copy, because `run` may refer to an element of the list
   if (OpenDocument* document = document_of(closed)) close_document(*document);
   RunPtr next = runs_.close(closed);
+  if (run_ == closed)
+    show(std::move(next));  // before views see a list that lacks the run they show
   emit runsChanged();
-  if (run_ == closed) show(std::move(next));
 }
 
 void Session::cancel() {

@@ -58,7 +58,11 @@ bool Session::is_shown(const OpenItem& item) const {
 
 void Session::show(const OpenItem& item) {
   if (item.run) return show(item.run);
-  if (OpenDocument* document = find_document(item.document)) set_document(document);
+  OpenDocument* document = find_document(item.document);
+  if (!document) return;
+  document->show_when_ready = true;
+  set_document(document);
+  simulate_next();
 }
 
 void Session::close(const OpenItem& item) {
@@ -215,7 +219,15 @@ void Session::document_changed() {
 }
 
 void Session::simulate_next() {
-  if (simulating_.busy()) return;  // take_simulation() comes here again
+  if (simulating_.busy()) {  // take_simulation() comes here again
+    OpenDocument* behind = find_document(simulating_id_);
+    if (!behind || behind == document_ || !document_ || !document_->pending) return;
+    // What is in front does not wait for what is not, which is simulated again later.
+    behind->pending = true;
+    behind->show_when_ready = false;
+    simulating_.cancel();
+    simulating_id_ = -1;
+  }
   OpenDocument* next = document_ && document_->pending ? document_ : nullptr;
   for (const auto& document : documents_) {
     if (!next && document->pending) next = document.get();
@@ -251,8 +263,8 @@ void Session::take_simulation(int id, Outcome outcome) {
       const bool shown = !run_ || run_ == before || document->show_when_ready;
       if (!document->pending) document->show_when_ready = false;
       runs_.replace(before, outcome.run);
+      if (shown) set_run(outcome.run);  // before views see a list that lacks the run they show
       emit runsChanged();
-      if (shown) set_run(outcome.run);
       if (outcome.run->too_large && !document->pending) look_for_remedies(*document);
     }
   }

@@ -108,7 +108,7 @@ void MainWindow::choose_and_open(bool folder) {
       folder ? QFileDialog::getExistingDirectory(this, "Open a run folder")
              : QFileDialog::getOpenFileName(this, "Open", QString(),
                                             "Scenarios, traces, programs, schedules (*.toml *.json "
-                                            "*.json.gz *.pickle *.pkl *.sqlite "
+                                            "*.gz *.pickle *.pkl *.sqlite *.et "
                                             "*.program *.csv);;"
                                             "All files (*)");
   if (!path.isEmpty()) open(path);

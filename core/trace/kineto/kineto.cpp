@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "core/base/read_file.hpp"
 #include "core/chakra/chakra.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "core/trace/gzip_file.hpp"
@@ -85,6 +87,9 @@ void remark_counts(const ImportCounts& c, std::vector<std::string>& remarks) {
          "could not be matched between ranks: no waiting time is told for them");
   remark(c.unbound_flows, "flow", "flows", "without an event at one end: left out");
   remark(c.not_spans, "instant or counter", "instants and counters", "left out");
+  remark(c.graphs, "launch of a CUDA graph is", "launches of CUDA graphs are",
+         "one span each, whatever they compute and communicate: nsys profile "
+         "--cuda-graph-trace=node tells their kernels");
 }
 
 /// Options for one file of several: its progress of 0 to 1 is reported as `done` to `done` +
@@ -138,6 +143,44 @@ bool is_json(const fs::path& path) {
   return name.ends_with(".json") || name.ends_with(".json.gz");
 }
 
+/// Whether a name comes before another one: numbers in them as numbers, so that host_2 comes before
+/// host_10.
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number_at = [&](const std::string& text, std::size_t& at) {
+      while (at < text.size() && text[at] == '0') ++at;
+      const std::size_t begin = at;
+      while (at < text.size() && digit(text[at])) ++at;
+      return std::string_view(text).substr(begin, at - begin);
+    };
+    const std::string_view m = number_at(a, i), n = number_at(b, j);
+    if (m != n) return m.size() != n.size() ? m.size() < n.size() : m < n;
+  }
+  if (i < a.size() || j < b.size()) return j < b.size();
+  return a < b;  // names that differ in leading zeros alone
+}
+
+/// The files of a folder that `wanted` accepts, in the order of comes_before().
+template <class Wanted>
+std::vector<std::string> files_in(const std::string& folder, Wanted wanted) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error) && wanted(entry.path())) {
+      files.push_back(entry.path().string());
+    }
+  }
+  std::sort(files.begin(), files.end(), comes_before);
+  return files;
+}
+
 /// Whether the file is a trace of ours, which says so in its first line.
 bool is_ours(const std::string& path) {
   GzipReader file(path);
@@ -157,6 +200,7 @@ ImportCounts& ImportCounts::operator+=(const ImportCounts& o) {
   unmatched_collectives += o.unmatched_collectives;
   unbound_flows += o.unbound_flows;
   not_spans += o.not_spans;
+  graphs += o.graphs;
   return *this;
 }
 
@@ -184,9 +228,18 @@ Result<ImportedTrace> read_files(const std::vector<std::string>& paths, bool str
     if (const Result<void> ok = arrange(*file, names); !ok) return ok.error();
     files.push_back(std::move(*file));
   }
-  if (files.empty()) return bad_file(paths.empty() ? "" : paths.front(), "no trace to read");
+  if (paths.empty()) return bad_file("", "no trace to read");
+  if (files.empty()) {
+    return bad_file(fs::path(paths.front()).parent_path().string(),
+                    "no trace to read: of its files, " + imported.remarks.front());
+  }
   if (const Result<void> ok = join(files, imported, names); !ok) return ok.error();
   return imported;
+}
+
+bool is_compressed(const std::string& path) {
+  std::ifstream file = open_file(path);
+  return file.get() == 0x1f && file.get() == 0x8b;
 }
 
 /// The first bytes of a file, decompressed.
@@ -205,13 +258,23 @@ Result<void> arrange_and_join(Files& files, ImportedTrace& imported, NameTable& 
   return join(files, imported, names);
 }
 
-Result<ImportedTrace> read_nsight(const std::string& path, const ImportOptions& options) {
+/// Reads one export, or those that nsys wrote for a rank or a node each: every process is a rank.
+Result<ImportedTrace> read_nsight(const std::vector<std::string>& paths,
+                                  const ImportOptions& options) {
   ImportedTrace imported;
   NameTable names(imported.trace.names);
-  Result<Files> files = parse_nsight(path, names, options);
-  if (!files) return files.error();
-  if (files->empty()) return bad_file(path, "the export has no kernels, CUDA calls or ranges");
-  Result<void> joined = arrange_and_join(*files, imported, names);
+  Files files;
+  for (const std::string& path : paths) {
+    Result<Files> processes = parse_nsight(path, names, options);
+    if (!processes) return processes.error();
+    if (processes->empty())
+      return bad_file(path, "the export has no kernels, CUDA calls or ranges");
+    for (File& file : *processes) files.push_back(std::move(file));
+  }
+  if (files.size() > paths.size()) {  // then a file's name is not a rank's
+    for (std::size_t f = 0; f < files.size(); ++f) files[f].rank = static_cast<int>(f);
+  }
+  Result<void> joined = arrange_and_join(files, imported, names);
   if (!joined) return joined.error();
   imported.trace.backend = "nsys";
   imported.sources.nsight = true;
@@ -246,7 +309,12 @@ Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOption
                     "` and open that");
     }
     const std::string begin = first_bytes(path);
-    if (begin.starts_with("SQLite format 3")) return read_nsight(path, options);
+    if (begin.starts_with("SQLite format 3")) {
+      if (!is_compressed(path)) return read_nsight({path}, options);
+      return bad_file(path,
+                      "a SQLite database that is compressed: gunzip it, because a database "
+                      "is not read from its begin to its end");
+    }
     if (begin.starts_with('\x80')) return read_memory_snapshot(path, options);
     if (!is_ours(path)) return read_kineto({path}, options);
     Result<Trace> trace = read_chrome_trace(path);
@@ -256,17 +324,14 @@ Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOption
     imported.counts.spans = static_cast<std::int64_t>(imported.trace.spans.size());
     return imported;
   }
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (entry.is_regular_file(error) && is_json(entry.path())) {
-      files.push_back(entry.path().string());
-    }
-  }
-  if (files.empty())
-    return bad_file(
-        path, "neither a run folder (no report.json) nor one of traces (no .json or .json.gz)");
-  std::sort(files.begin(), files.end());
-  return read_files(files, true, options);
+  const std::vector<std::string> files = files_in(path, is_json);
+  if (!files.empty()) return read_files(files, true, options);
+  const std::vector<std::string> exports =
+      files_in(path, [](const fs::path& file) { return file.extension() == ".sqlite"; });
+  if (!exports.empty()) return read_nsight(exports, options);
+  return bad_file(path,
+                  "neither a run folder (no report.json) nor one of traces (no .json, .json.gz or "
+                  ".sqlite)");
 }
 
 }  // namespace lockstep

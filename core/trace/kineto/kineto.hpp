@@ -34,6 +34,7 @@ struct ImportCounts {
   std::int64_t unmatched_collectives = 0;  // they do not fit those of other ranks: no channel
   std::int64_t unbound_flows = 0;          // one end has no event: left out
   std::int64_t not_spans = 0;  // instants, counters, …, for which a Trace has no place
+  std::int64_t graphs = 0;     // launches of CUDA graphs whose kernels are not told
   ImportCounts& operator+=(const ImportCounts& other);
   bool operator==(const ImportCounts&) const = default;
 };
@@ -62,9 +63,11 @@ Result<ImportedTrace> read_kineto(const std::vector<std::string>& files,
 
 /// Reads a trace file of ours, a Kineto file, a SQLite export of Nsight Systems (nsight.hpp), a
 /// memory snapshot of PyTorch (memory_snapshot.hpp), which the content tells apart, Chakra's files
-/// NAME.RANK.et (by one of them, by NAME or by their folder), or a folder of
-/// Kineto files (its .json and .json.gz; those without events are skipped with a remark). Errors
-/// are those of the readers.
+/// NAME.RANK.et (by one of them, by NAME or by their folder), a folder of
+/// Kineto files (its .json and .json.gz; those without events are skipped with a remark), or one
+/// without such files of exports of Nsight Systems (its .sqlite), whose processes are the ranks.
+/// Ranks that no file tells are counted in the order of the files, numbers in names as numbers.
+/// Errors are those of the readers.
 Result<ImportedTrace> read_any_trace(const std::string& path, const ImportOptions& options = {});
 
 }  // namespace lockstep

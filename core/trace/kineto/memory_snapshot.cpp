@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/read_file.hpp"
+#include "core/trace/gzip_file.hpp"
 #include "core/trace/kineto/file.hpp"
 #include "core/trace/kineto/snapshot_blocks.hpp"
 #include "core/trace/pickle.hpp"
@@ -26,6 +26,27 @@ MemoryChange change_of_event(std::string_view action, std::int64_t size) {
   if (action == "segment_alloc" || action == "segment_map") return {0, size};
   if (action == "segment_free" || action == "segment_unmap") return {0, -size};
   return {};
+}
+
+/// The bytes of a snapshot, which may lie there compressed.
+Result<std::string> read_decompressed(const std::string& path) {
+  constexpr std::size_t kChunk = std::size_t{1} << 20;
+  GzipReader file(path);
+  if (!file.is_open()) return bad_file(path, file.failure());
+  std::string text;
+  for (std::size_t got = kChunk; got == kChunk;) {
+    const std::size_t before = text.size();
+    text.resize(before + kChunk);
+    got = file.read(text.data() + before, kChunk);
+    text.resize(before + got);
+    if (text.size() > to_size(kLargestSnapshot)) {
+      return bad_file(path,
+                      "a memory snapshot of more than 4 GiB: record a shorter history "
+                      "(max_entries of _record_memory_history)");
+    }
+  }
+  if (!file.failure().empty()) return bad_file(path, file.failure());
+  return text;
 }
 
 class SnapshotReader {
@@ -128,7 +149,7 @@ class SnapshotReader {
 }  // namespace
 
 Result<ImportedTrace> read_memory_snapshot(const std::string& path, const ImportOptions&) {
-  const Result<std::string> text = read_file(path, kLargestSnapshot);
+  const Result<std::string> text = read_decompressed(path);
   if (!text) return text.error();
   const Result<Pickle> pickle = Pickle::parse(*text, path);
   if (!pickle) return pickle.error();

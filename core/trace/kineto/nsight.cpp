@@ -6,11 +6,17 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
+
+#include "core/base/read_file.hpp"
 
 namespace lockstep::kineto {
 
@@ -51,8 +57,31 @@ struct FinishStatement {
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinishStatement>;
 
+/// How many bytes a database has by its header, whose numbers have their highest byte first; 0: the
+/// header does not say. SQLite itself takes what is missing at the end for empty tables.
+std::uint64_t bytes_of_header(const std::string& path) {
+  std::array<unsigned char, 100> header{};
+  std::ifstream file = open_file(path);
+  if (!file.read(reinterpret_cast<char*>(header.data()), header.size())) return 0;
+  const auto number = [&](std::size_t at, std::size_t bytes) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | header[at + i];
+    return value;
+  };
+  if (number(24, 4) != number(92, 4)) return 0;  // written by a version that counted no pages
+  const std::uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
+  return page * number(28, 4);
+}
+
 /// Opens an export for reading. Error: Parse.
 Result<Database> open_database(const std::string& path) {
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(path, unknown);
+  if (const std::uint64_t whole = bytes_of_header(path); !unknown && size < whole) {
+    return bad_file(path, "a SQLite database that was cut off: it has " + std::to_string(size) +
+                              " of its " + std::to_string(whole) +
+                              " bytes (copy or export it again)");
+  }
   sqlite3* raw = nullptr;
   const int state = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
   Database db(raw);
@@ -65,9 +94,10 @@ Result<Database> open_database(const std::string& path) {
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
 constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr const char* kFills = "CUPTI_ACTIVITY_KIND_MEMSET";
+constexpr const char* kGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr const char* kRanges = "NVTX_EVENTS";
-constexpr std::array kTables = {kKernels, kCopies, kFills, kCalls, kRanges};
+constexpr std::array kTables = {kKernels, kCopies, kFills, kGraphs, kCalls, kRanges};
 constexpr int kRowBits = 56;
 
 std::uint64_t place_of(const char* table, std::int64_t row) {
@@ -99,15 +129,16 @@ class NsightReader {
 
   Result<Files> read() {
     find_tables();
-    const bool ours =
-        tables_.contains("StringIds") &&
-        (tables_.contains(kKernels) || tables_.contains(kCalls) || tables_.contains(kRanges));
+    if (!fault_.empty()) return bad_file(path_, fault_);
+    const bool ours = tables_.contains("StringIds") &&
+                      std::any_of(kTables.begin(), kTables.end(),
+                                  [&](const char* table) { return tables_.contains(table); });
     if (!ours) {
       return bad_file(path_,
                       "a SQLite database, but not an export of Nsight Systems: it has no "
                       "tables of kernels, CUDA calls or NVTX ranges");
     }
-    Nanoseconds epoch = kSomeTime;
+    std::optional<Nanoseconds> epoch;
     query("TARGET_INFO_SESSION_START_TIME", "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME",
           [&](const NsightRow& row) { epoch = row.integer(0); });
     read_devices();
@@ -135,7 +166,9 @@ class NsightReader {
     if (!fault_.empty() || (!table.empty() && !tables_.contains(table))) return;
     sqlite3_stmt* raw = nullptr;
     if (sqlite3_prepare_v2(db_, sql.c_str(), -1, &raw, nullptr) != SQLITE_OK) {
-      fault_ = "its table " + table + " is not as nsys writes it: " + sqlite3_errmsg(db_);
+      const bool missing = sqlite3_errcode(db_) == SQLITE_ERROR;
+      fault_ = missing ? "its table " + table + " is not as nsys writes it: " + sqlite3_errmsg(db_)
+                       : unreadable();
       return;
     }
     const Statement statement(raw);
@@ -147,7 +180,13 @@ class NsightReader {
         return;
       }
     }
-    if (state != SQLITE_DONE) fault_ = std::string("cannot be read: ") + sqlite3_errmsg(db_);
+    if (state != SQLITE_DONE) fault_ = unreadable();
+  }
+
+  /// Says why a database cannot be read. One that was cut or damaged says so in its first query.
+  std::string unreadable() const {
+    return std::string("cannot be read as a SQLite database: ") + sqlite3_errmsg(db_) +
+           " (if it was damaged, export it again)";
   }
 
   void read_devices() {
@@ -163,6 +202,11 @@ class NsightReader {
     query(kFills, "SELECT " + columns + "rowid, bytes FROM " + kFills, [&](const NsightRow& row) {
       add_device(row, kFills, Kind::Memset, "Memset", row.integer(7));
     });
+    query(kGraphs, "SELECT " + columns + "rowid, graphId FROM " + kGraphs,
+          [&](const NsightRow& row) {
+            add_device(row, kGraphs, Kind::Compute, "CUDA graph " + row.text(7), 0);
+            ++processes_[row.integer(5) & kProcessMask].file.counts.graphs;
+          });
   }
 
   /// CUPTI's kinds of copies.
@@ -273,7 +317,9 @@ class NsightReader {
   }
 
   /// The processes that drove a device, or all if none did; each counts from its first event.
-  Files files(Nanoseconds epoch) {
+  /// Without the session's time they begin when they may: a single one is aligned by what it shares
+  /// with others, several share the session's clock.
+  Files files(std::optional<Nanoseconds> epoch) {
     const auto drives = [](const Process& p) {
       return std::any_of(p.file.tracks.begin(), p.file.tracks.end(),
                          [](const Track& t) { return t.family == Family::Device; });
@@ -289,13 +335,10 @@ class NsightReader {
       for (Event& e : file.events) e.begin -= first, e.end -= first;
       file.path = path_;
       file.has_events = true;
-      file.start = epoch + first;
-      file.wall_clock = true;
+      file.start = epoch.value_or(kSomeTime) + first;
       files.push_back(std::move(file));
     }
-    if (files.size() > 1) {
-      for (std::size_t f = 0; f < files.size(); ++f) files[f].rank = static_cast<int>(f);
-    }
+    for (File& file : files) file.wall_clock = epoch || files.size() > 1;
     return files;
   }
 
@@ -333,7 +376,7 @@ Result<SpanArguments> read_nsight_arguments(const std::string& path, std::uint64
   };
   const Statement row = prepared(sql);
   const Statement string = prepared("SELECT value FROM StringIds WHERE id = ?");
-  const bool named = table != kCopies && table != kFills;  // the others' names are ours
+  const bool named = table != kCopies && table != kFills && table != kGraphs;  // those are ours
   bool same = !named;
   SpanArguments arguments = {{"Table", table}};
   if (row && string && sqlite3_step(row.get()) == SQLITE_ROW) {

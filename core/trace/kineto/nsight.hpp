@@ -11,8 +11,10 @@ namespace lockstep::kineto {
 /// Whether this build can read exports of Nsight Systems (it was built with SQLite).
 bool has_sqlite();
 
-/// Reads the kernels, copies, fills, CUDA calls and NVTX ranges of an export. Each process becomes
-/// a file of its own: the ranks of a job on one machine; they share a clock. A range of NVTX is an
+/// Reads the kernels, copies, fills, CUDA graphs, CUDA calls and NVTX ranges of an export. Each
+/// process becomes a file of its own, without a rank: the ranks of a job on one machine; they share
+/// a clock. A launch of a CUDA graph whose kernels were not traced (nsys's default) is one span of
+/// the device. A range of NVTX is an
 /// annotation. Steps are ranges named as PyTorch's ("ProfilerStep#3"). NCCL's kernels are told by
 /// their names, which do not say how much they move. Tables that a version of nsys does not write
 /// are taken as empty. Errors: Parse: no SQLite database, not one of nsys, or cancelled;

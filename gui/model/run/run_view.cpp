@@ -227,15 +227,32 @@ Outcome load(const std::string& path, const Cancelled& cancelled,
   return {finish(std::move(run)), {}};
 }
 
+namespace {
+
+/// Whether a file under any other name begins as traces do: JSON's brace, gzip, SQLite, a pickle. A
+/// scenario begins with none of these.
+bool begins_like_a_trace(const std::string& path) {
+  constexpr std::string_view kSqlite = "SQLite format 3";
+  std::string begin(kSqlite.size(), '\0');
+  std::ifstream file = open_file(path);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(to_size(file.gcount()));
+  return begin.starts_with('{') || begin.starts_with("\x1f\x8b") || begin.starts_with('\x80') ||
+         begin == kSqlite;
+}
+
+}  // namespace
+
 FileKind kind_of_path(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return FileKind::Folder;
   if (path.ends_with(".program")) return FileKind::Program;
+  if (path.ends_with(".toml") || path.ends_with(".csv")) return FileKind::Scenario;
   constexpr std::string_view kTraces[] = {".json",   ".gz",       ".pickle", ".pkl",
-                                          ".sqlite", ".nsys-rep", ".qdrep"};
+                                          ".sqlite", ".nsys-rep", ".qdrep",  ".et"};
   const bool trace = std::any_of(std::begin(kTraces), std::end(kTraces),
                                  [&](std::string_view ending) { return path.ends_with(ending); });
-  return trace ? FileKind::Trace : FileKind::Scenario;
+  return trace || begins_like_a_trace(path) ? FileKind::Trace : FileKind::Scenario;
 }
 
 std::vector<Coordinate> coordinates(const std::string& rank_label) {

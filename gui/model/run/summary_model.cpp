@@ -7,6 +7,7 @@
 
 #include "core/analysis/name_statistics.hpp"
 #include "core/analysis/stragglers.hpp"
+#include "core/analysis/trace_report.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 
@@ -80,6 +81,11 @@ std::vector<Card> cards_of_profile(std::vector<Card> cards, const RunView& run,
   std::erase_if(cards, [](const Card& card) { return !card.known; });
   if (run.trace.spans.empty()) {  // a trace that tells of memory only
     std::erase_if(cards, [](const Card& card) { return card.title != "Peak memory"; });
+    return cards;
+  }
+  if (!tells_device_work(report)) {
+    std::erase_if(cards, [](const Card& card) { return card.title != "Step time"; });
+    cards.push_back(unknown("Bubble", "no device computes or transfers in this trace"));
     return cards;
   }
   const TimeParts parts = mean_parts(report);

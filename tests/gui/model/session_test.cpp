@@ -3,6 +3,7 @@
 #include <QDir>
 #include <QSysInfo>
 #include <QTest>
+#include <algorithm>
 #include <chrono>
 
 #include "core/lower/lower.hpp"
@@ -69,6 +70,45 @@ TEST_CASE("of many edits some are shown on the way, and the newest last", "[gui]
   session.redo();
   wait_until_idle(session);
   CHECK(session.run()->scenario->num_microbatches() == 32);
+}
+
+TEST_CASE("whenever the list of runs changes, the run that is shown is in it", "[gui][model]") {
+  test::application();
+  Session session;
+  int changes = 0;
+  QObject::connect(&session, &Session::runsChanged, [&] {
+    ++changes;
+    const auto& runs = session.runs();
+    // Otherwise Compare would lay what was shown before beside what is shown next.
+    CHECK((!session.run() || std::find(runs.begin(), runs.end(), session.run()) != runs.end()));
+  });
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  wait_until_idle(session);
+  session.open(scenario_path("schedules/gpipe-p4-m8.toml"));
+  wait_until_idle(session);
+  session.set_override("parallelism.pipeline_parallel_microbatches", "12");
+  wait_until_idle(session);
+  session.close(session.run());
+  CHECK(session.runs().size() == 1);
+  CHECK(changes >= 4);
+}
+
+TEST_CASE("what is opened last does not wait for what is simulated behind it", "[gui][model]") {
+  test::application();
+  Session session;
+  session.open(scenario_path("tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml"));
+  session.set_override("what_if.jitter", "0.05");  // of no two ranks alike
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  std::vector<std::size_t> worlds;
+  QObject::connect(&session, &Session::runsChanged,
+                   [&] { worlds.push_back(to_size(session.runs().back()->world_size())); });
+  wait_until_idle(session);
+  CHECK(worlds == std::vector<std::size_t>{4, 64});
+  CHECK(session.run()->world_size() == 4);  // the other one does not come to the front by itself
+  for (const OpenItem& item : session.items()) {
+    if (item.run != session.run()) session.show(item);
+  }
+  CHECK(session.run()->world_size() == 64);
 }
 
 TEST_CASE("a faulty edit says where, and the last good run stays", "[gui][model]") {

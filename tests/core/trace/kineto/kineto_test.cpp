@@ -332,6 +332,20 @@ TEST_CASE("ranks are told by metadata, by file name, or by order, and never twic
       read_kineto({one("d.json", R"({"rank": 2})"), one("rank2.json", R"({"rank": 2})")});
   REQUIRE_FALSE(twice.ok());
   CHECK_THAT(to_string(twice.error()), ContainsSubstring("rank2.json: is of rank 2, as is "));
+
+  const TemporaryFolder hosts;  // by order, the tenth file is the tenth rank
+  for (const int host : {1, 2, 10}) {
+    write_bytes(hosts / ("host_" + std::to_string(host) + ".json"),
+                R"([{"ph": "X", "name": "f", "pid": 1, "tid": 1, "ts": 0, "dur": )" +
+                    std::to_string(host) + "}]");
+  }
+  const auto imported = read_any_trace(hosts.path.string());
+  REQUIRE(imported.ok());
+  std::vector<std::int64_t> lengths;
+  for (const Span& s : imported->trace.spans) {
+    lengths.push_back((s.end - s.begin).count() / 1'000'000);
+  }
+  CHECK(lengths == std::vector<std::int64_t>{1, 2, 10});
 }
 
 TEST_CASE("a folder may hold other JSON, which is passed over with a remark",
@@ -342,7 +356,9 @@ TEST_CASE("a folder may hold other JSON, which is passed over with a remark",
   write_bytes(folder / "plan.json", R"([{"file": "t.json", "batch_size": 32}])");  // as of sglang
   const auto empty = read_any_trace(folder.path.string());
   REQUIRE_FALSE(empty.ok());
-  CHECK_THAT(to_string(empty.error()), ContainsSubstring("no trace to read"));
+  CHECK_THAT(to_string(empty.error()),
+             ContainsSubstring(folder.path.string() + ": no trace to read: of its files, ") &&
+                 ContainsSubstring("config.json is neither a list"));
   write_bytes(folder / "t.json", read_bytes(kFolder + "/rank0.json"));
   const auto imported = read_any_trace(folder.path.string());
   REQUIRE(imported.ok());

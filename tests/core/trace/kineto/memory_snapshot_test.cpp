@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/trace/gzip_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -42,6 +43,19 @@ TEST_CASE("the protocol of a pickle changes nothing", "[core][trace][kineto]") {
   REQUIRE(two.ok());
   REQUIRE(four.ok());
   CHECK(two->trace == four->trace);
+}
+
+TEST_CASE("a compressed snapshot reads the same", "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  GzipWriter gzip(folder / "a.pickle.gz", true);
+  gzip.text(read_bytes(kSnapshots + "snapshot-protocol4.pickle"));
+  REQUIRE(gzip.commit().ok());
+  const auto plain = read_any_trace(kSnapshots + "snapshot-protocol4.pickle");
+  const auto compressed = read_any_trace(folder / "a.pickle.gz");
+  REQUIRE(plain.ok());
+  INFO((compressed ? "" : to_string(compressed.error())));
+  REQUIRE(compressed.ok());
+  CHECK(compressed->trace == plain->trace);
 }
 
 TEST_CASE("a pickle that calls a function is refused and not executed", "[core][trace][kineto]") {

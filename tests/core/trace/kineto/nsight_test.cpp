@@ -1,11 +1,13 @@
 #include "core/trace/kineto/nsight.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #ifdef LOCKSTEP_HAVE_SQLITE
 #include <sqlite3.h>
 #endif
 
+#include "core/trace/gzip_file.hpp"
 #include "core/trace/kineto/span_source.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -144,6 +146,84 @@ TEST_CASE("a database that is no export, and a report that is not exported, say 
              ContainsSubstring("not an export of Nsight Systems"));
   write_bytes(folder / "cut.sqlite", std::string("SQLite format 3\0garbage", 23));
   CHECK_FALSE(read_any_trace(folder / "cut.sqlite").ok());
+
+  const std::string whole = read_bytes(export_with(folder, kOneProcess));
+  for (const double part : {0.1, 0.5, 0.9}) {  // it is one of nsys, but not all of it
+    write_bytes(
+        folder / "half.sqlite",
+        whole.substr(0, static_cast<std::size_t>(part * static_cast<double>(whole.size()))));
+    CHECK_THAT(to_string(read_any_trace(folder / "half.sqlite").error()),
+               ContainsSubstring("cut off: it has "));
+  }
+  std::string damaged = whole;
+  std::fill(damaged.begin() + 100, damaged.begin() + 4096, '\xff');  // its list of tables
+  write_bytes(folder / "damaged.sqlite", damaged);
+  CHECK_THAT(to_string(read_any_trace(folder / "damaged.sqlite").error()),
+             ContainsSubstring("malformed (if it was damaged, export it again)"));
+  GzipWriter gzip(folder / "report.sqlite.gz", true);
+  gzip.text(whole);
+  REQUIRE(gzip.commit().ok());
+  CHECK_THAT(to_string(read_any_trace(folder / "report.sqlite.gz").error()),
+             ContainsSubstring("gunzip it"));
+}
+
+TEST_CASE(
+    "a launch of a CUDA graph is a span of the device, and that its kernels are not told is said",
+    "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const std::string path = export_with(folder, kOneProcess + R"(
+        CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER, deviceId INTEGER,
+          graphId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER,
+          globalPid INTEGER);
+        INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (9000,20000,0,3,1,7,14,16777216);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1700,1800,16777221,14,2);)");
+  const Result<ImportedTrace> read = read_any_trace(path);
+  INFO((read ? "" : to_string(read.error())));
+  REQUIRE(read.ok());
+  const Trace& t = read->trace;
+  const auto graph = std::find_if(t.spans.begin(), t.spans.end(), [&](const Span& s) {
+    return t.names[t.roles[0].ops[s.op].name] == "CUDA graph 3";
+  });
+  REQUIRE(graph != t.spans.end());
+  CHECK(t.streams[t.roles[0].ops[graph->op].stream] == "stream 7");
+  CHECK(t.names[t.roles[0].ops[graph->op].kind] == "compute");
+  CHECK((graph->end - graph->begin).count() == 11000 * 1000);
+  CHECK(t.flows.size() == 4);  // its launch, too
+  CHECK_THAT(read->remarks.back(), ContainsSubstring("1 launch of a CUDA graph is one span") &&
+                                       ContainsSubstring("--cuda-graph-trace=node"));
+  const auto index = static_cast<std::size_t>(graph - t.spans.begin());
+  const auto arguments = read_arguments(read->sources, t, index);
+  REQUIRE(arguments.ok());
+  CHECK(arguments->front().second == "CUPTI_ACTIVITY_KIND_GRAPH_TRACE");
+}
+
+TEST_CASE("a folder of exports, one for each rank, is one run on the machines' clocks",
+          "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const auto add = [&](const std::string& name, int session_ns) {
+    const TemporaryFolder one;
+    const std::string time =
+        "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);"
+        "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (" +
+        std::to_string(1'700'000'000'000'000'000 + session_ns) + ");";
+    std::filesystem::copy(export_with(one, kOneProcess + time), folder / name);
+  };
+  add("report.10.sqlite", 7000);
+  add("report.9.sqlite", 0);
+  const Result<ImportedTrace> read = read_any_trace(folder.path.string());
+  INFO((read ? "" : to_string(read.error())));
+  REQUIRE(read.ok());
+  const Trace& t = read->trace;
+  CHECK(t.backend == "nsys");
+  CHECK(t.rank_labels == std::vector<std::string>{"rank 0", "rank 1"});
+  // 9 comes before 10, and its session began 7 us before the other's.
+  const auto first = [&](Rank rank) {
+    return std::find_if(t.spans.begin(), t.spans.end(),
+                        [rank](const Span& s) { return s.rank == rank; });
+  };
+  CHECK((first(1)->begin - first(0)->begin).count() == 7000 * 1000);
+  const auto of_second = static_cast<std::size_t>(first(1) - t.spans.begin());
+  CHECK(read_arguments(read->sources, t, of_second).ok());
 }
 
 #else

@@ -1,6 +1,7 @@
 #include "gui/model/run/comparison_model.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -44,6 +45,38 @@ TEST_CASE("a simulation and a real run of its program are compared unless others
   CHECK(runs_to_compare({sim, other, real}, sim, other, sim) == Pair{other, sim});
   const RunPtr trace = hand_made("kineto", "");
   CHECK(runs_to_compare({trace, other, sim}, sim, nullptr, nullptr) == Pair{other, trace});
+}
+
+TEST_CASE("a rank's rows lead to its longest bubbles, and a thousand ranks take no minutes",
+          "[gui][model]") {
+  // Every rank computes three times; its second pause is the longer one, and as long as its number.
+  constexpr int kRanks = 1024, kPauses = 60;
+  Trace trace = test::empty_trace(kRanks);
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    SimTime time{};
+    for (int i = 0; i <= kPauses; ++i) {
+      trace.spans.push_back(test::span(rank, i % 48, time, time + test::kMs));
+      time += test::kMs + (i == 1 ? test::kMs * (rank + 2) : test::kMs);
+    }
+  }
+  const RunPtr run = make_run("pauses", std::move(trace));
+  const auto begin = std::chrono::steady_clock::now();
+  const ComparisonPtr model = make_comparison(run, run);
+  // With a look through all bubbles for each rank: 250 million of them.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  int found = 0;
+  for (const DifferenceRow& row : table_of(model, "Ranks").rows) {
+    if (!row.name.ends_with(" is idle")) continue;
+    const Rank rank = std::stoi(row.name.substr(5));
+    REQUIRE(row.place_a);
+    REQUIRE(row.place_a->selection.range);
+    CHECK(row.place_a->selection.ranks == std::vector<Rank>{rank});
+    const SimTime length = row.place_a->selection.range->end - row.place_a->selection.range->begin;
+    // Where the end of the step is the longest: those that end first wait for the last one.
+    CHECK(length == std::max(test::kMs * (rank + 2), test::kMs * (kRanks - 1 - rank)));
+    ++found;
+  }
+  CHECK(found == kRanks);
 }
 
 TEST_CASE("a run does not differ from itself", "[gui][model]") {

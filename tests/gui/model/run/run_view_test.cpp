@@ -9,6 +9,7 @@
 #include "gui/model/timeline/span_search.hpp"
 #include "tests/catch.hpp"
 #include "tests/gui/simulated.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -60,6 +61,23 @@ TEST_CASE("what a simulation's ranks keep in memory is found out for those that 
     CHECK(model.curve.peak > 0);
     CHECK(model.curve.peak <= model.curve.arena);
   }
+}
+
+TEST_CASE("a trace is known by its content where its name does not tell", "[gui][model]") {
+  using namespace std::string_literals;
+  const TemporaryFolder folder;
+  const auto kind_of = [&](const std::string& name, const std::string& bytes) {
+    write_bytes(folder / name, bytes);
+    return kind_of_path(folder / name);
+  };
+  CHECK(kind_of("rank0.et", "") == FileKind::Trace);  // Chakra's
+  CHECK(kind_of("trace", "{\"traceEvents\": []}") == FileKind::Trace);
+  CHECK(kind_of("trace.txt", "\x1f\x8b\x08"s) == FileKind::Trace);
+  CHECK(kind_of("report.db", "SQLite format 3\0"s) == FileKind::Trace);
+  CHECK(kind_of("snapshot", "\x80\x04"s) == FileKind::Trace);
+  CHECK(kind_of("job", "[model]\npreset = \"gpt2\"\n") == FileKind::Scenario);
+  CHECK(kind_of("job.toml", "{") == FileKind::Scenario);  // and its faults are told
+  CHECK(kind_of_path(folder / "missing") == FileKind::Scenario);
 }
 
 TEST_CASE("a pass under PipeDream says which version of the weights it reads", "[gui][model]") {

@@ -3,6 +3,7 @@
 #include "core/format/format.hpp"
 #include "tests/catch.hpp"
 #include "tests/gui/simulated.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -117,6 +118,21 @@ TEST_CASE("a profile's summary has no empty cards, and tells what profiles are a
         percent_text((parts[0] + parts[1]).v / model->report.step_time.v));
   CHECK(card(model->cards, "Hidden communication").value ==
         percent_text(parts[1].v / (parts[1] + parts[2]).v));
+}
+
+TEST_CASE("of a profile in which no device works, no bubble is told", "[gui][model]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "host.json",
+              R"([{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0,
+                   "dur": 1000}])");
+  const Cancelled never{false};
+  const RunPtr run = load(folder / "host.json", never).run;
+  REQUIRE(run);
+  const std::vector<Card> cards = make_summary(run)->cards;
+  REQUIRE(cards.size() == 2);
+  CHECK(card(cards, "Step time").value == "1 ms");
+  CHECK_FALSE(card(cards, "Bubble").known);  // it was 100 % of the step, and 0 % over ideal
+  CHECK_THAT(card(cards, "Bubble").note, ContainsSubstring("no device"));
 }
 
 TEST_CASE("of a memory snapshot the peak alone is told, and memory has a time to be drawn over",
