@@ -226,6 +226,7 @@ Json json_of(const Recommendation& asked, const Answer& best, const std::vector<
 int recommend_command(const RecommendArguments& arguments, const Console& console) {
   const Result<Recommendation> asked = recommendation_of(arguments);
   if (!asked) return report_error(console, asked.error());
+  report_warnings(console, asked->warnings);
   std::vector<RuleResult> rules = rules_of(*asked);
   Searches searches{arguments.threads > 0
                         ? arguments.threads

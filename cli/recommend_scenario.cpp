@@ -109,9 +109,10 @@ int samples_of_gpu(const ModelSpec& model, int seq_len) {
 
 /// Reads a scenario of these parts. The layout that it names is one of many, so that a batch that
 /// its data parallelism does not divide is no fault.
-Result<Scenario> read(const std::string& text) {
-  const LoadedScenario loaded = parse_scenario(text, "recommend", {});
+Result<Scenario> read(const std::string& text, std::vector<Error>* warnings = nullptr) {
+  LoadedScenario loaded = parse_scenario(text, "recommend", {});
   if (!loaded.ok()) return invalid(loaded.errors.front().message);
+  if (warnings != nullptr) *warnings = std::move(loaded.warnings);
   return loaded.points.front().scenario;
 }
 
@@ -150,7 +151,8 @@ Result<Recommendation> by_name(const RecommendArguments& a) {
   const int seq_len = a.seq_len > 0 ? a.seq_len : std::min(kLongestSequence, most);
   const int batch = a.batch > 0 ? a.batch : samples_of_gpu(plain->model, seq_len) * gpus;
   const std::string type = type_of_products(plain->cluster.device);
-  Result<Scenario> scenario = read(model + training_text(seq_len, 1, type) + cluster);
+  std::vector<Error> warnings;
+  Result<Scenario> scenario = read(model + training_text(seq_len, 1, type) + cluster, &warnings);
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size = batch;
   RuleQuestion question;
@@ -158,7 +160,7 @@ Result<Recommendation> by_name(const RecommendArguments& a) {
   question.gpu_memory_gb = static_cast<double>(scenario->cluster.device.memory.v) / 1e9;
   question.gpus = gpus;
   question.interconnect = interconnect_of(scenario->cluster);
-  return Recommendation{std::move(*scenario), question};
+  return Recommendation{std::move(*scenario), question, std::move(warnings)};
 }
 
 Result<Recommendation> by_size(const RecommendArguments& a) {
@@ -181,7 +183,7 @@ Result<Recommendation> by_size(const RecommendArguments& a) {
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size =
       a.batch > 0 ? a.batch : std::max(1, kTokensPerGpu / seq_len) * q.gpus;
-  return Recommendation{std::move(*scenario), q};
+  return Recommendation{std::move(*scenario), q, {}};
 }
 
 }  // namespace

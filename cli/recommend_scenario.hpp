@@ -11,6 +11,7 @@ namespace lockstep {
 struct Recommendation {
   Scenario scenario;  // 16 bits with masters in float32
   RuleQuestion question;
+  std::vector<Error> warnings;  // such as what of a config.json is not simulated
 };
 
 /// Either of a model and a cluster by name, or of a decoder of so many parameters on A100s with so

@@ -264,6 +264,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     return report_error(console, {ErrorKind::InvalidSpec, message, std::nullopt});
   };
   if (loaded.points.size() > 1) return invalid("search takes one scenario, and this is a sweep");
+  report_warnings(console, loaded.warnings);
   Scenario base = loaded.points.front().scenario;
 
   const fs::path folder = fs::path(arguments.write).parent_path();

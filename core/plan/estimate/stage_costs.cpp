@@ -219,9 +219,13 @@ Result<StageCosts> stage_costs(const Scenario& layout, const Prober& prober) {
                                                              : kMicrobatches;
       for (int j = 0; j < kNumLayerPlaces; ++j) {
         const auto place = static_cast<LayerPlace>(j);
+        // While I passes follow each other, what is in flight goes from what F keeps to what W
+        // needs: the fullest moment is at either end.
         const auto rest = [&](const RoleMemory& m) {
-          const bool pending = split && part != StepPart::Forward;
-          return m.needed[part][place] - in_flight * (pending ? m.pending : m.kept);
+          const double each = !split || part == StepPart::Forward ? m.kept
+                              : part == StepPart::LastBackward    ? m.pending
+                                                                  : std::max(m.kept, m.pending);
+          return m.needed[part][place] - in_flight * each;
         };
         memory.rest[part][place] = linear(rest(low), rest(high));
       }

@@ -322,6 +322,20 @@ TEST_CASE("ranks that wait in their messages are estimated as long as they wait"
   }
 }
 
+TEST_CASE("where I passes free most of what F keeps, memory is estimated as it is",
+          "[core][plan]") {
+  // Attention that is not fused keeps its probabilities, which W does not need.
+  Scenario task = decoder({"framework.preset=megatron-2023", "cluster.preset=a100-80"}, 8);
+  for (const PipelineSchedule schedule : {PipelineSchedule::ZbH1, PipelineSchedule::Zb1p}) {
+    task.strategy.pipeline_parallel_schedule = schedule;
+    const Judged j =
+        judged(task, {{"pp", 2}, {"tp", 2}, {"zero", 1}, {"microbatch", 2}, {"v", 1}}, true);
+    INFO(j.estimate.needed.v << " for " << most(j.full).v << " B");
+    CHECK(j.estimate.needed < Bytes{most(j.full).v / 100 * 110});
+    CHECK(j.estimate.needed > Bytes{most(j.full).v / 100 * 90});
+  }
+}
+
 TEST_CASE("ranks that divide heads within a ring are bounded by their own transfers",
           "[core][plan]") {
   const Scenario task = decoder({"parallelism.context_parallel_method=ring",
