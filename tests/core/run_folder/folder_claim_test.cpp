@@ -143,7 +143,10 @@ TEST_CASE("an older run comes back as it was when a later one is refused", "[cor
   SECTION("unless the later one was killed when it had just begun") {
     fs::create_directories(run / ".begun");
     write_bytes((run / ".begun/program.txt").string(), "older");
-    { FolderClaim(run.string(), "checkpoints").arm(); }
+    {
+      FolderClaim claim(run.string(), "checkpoints");
+      take(claim);
+    }
     CHECK(read_bytes((run / "program.txt").string()) == "the old program");
     CHECK_FALSE(fs::exists(run / "report.json"));
     CHECK_FALSE(fs::exists(run / ".begun"));

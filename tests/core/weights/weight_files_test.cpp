@@ -319,6 +319,7 @@ TEST_CASE("weights that are written over others are read, in one file or several
     if (!reader) FAIL(to_string(reader.error()));
     CHECK(read_all(**reader).tensors == state->tensors);
     CHECK(std::filesystem::exists(folder / "model.safetensors") == (state == &first));
+    CHECK(std::filesystem::exists(folder / "model.safetensors.index.json") == (state == &second));
   }
 }
 
