@@ -6,6 +6,7 @@
 #include "gui/draw/wrapped_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/gui/simulated.hpp"
+#include "tests/gui/traces.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -106,6 +107,32 @@ TEST_CASE("ranks that do the same have boxes of their own where there are few", 
       }
     }
   }
+}
+
+TEST_CASE("boxes of hundreds of ranks have colours, a height, and their place in the picture",
+          "[gui][draw]") {
+  Trace trace = test::empty_trace(512);
+  for (Rank rank = 0; rank < 512; ++rank) {
+    trace.rank_labels[rank] =
+        "rank " + std::to_string(rank) + " (pp" + std::to_string(rank / 128) + ")";
+    const SimTime begin = test::kMs * (rank % 7);
+    trace.spans.push_back(test::span(rank, 0, begin, begin + test::kMs * 9));
+  }
+  const RunPtr run = make_run("many", std::move(trace));
+  const StepAnalysis& step = run->steps.front();
+  const TextSize text{7, 16, {}};
+  const QRectF rect(0, 50, 900, 180);
+  const Stage stage = set_stage(*run, step, rect, text);
+  REQUIRE(stage.boxes.size() == 512);
+  for (const QRectF& box : stage.boxes) {
+    CHECK(box.height() > 0);
+    CHECK(rect.contains(box));
+  }
+  const DisplayList list = draw_play(*run, step, stage, test::kMs * 8, text);
+  CHECK(list.outlines.empty());  // they hid what the boxes say
+  CHECK(std::any_of(list.fills.begin(), list.fills.end(), [&](const Fill& fill) {
+    return fill.ink == ink_of(Look::Forward) && fill.y < stage.strip.top();
+  }));
 }
 
 TEST_CASE("the utilization strip is empty at the begin, and as full as the step at the end",
