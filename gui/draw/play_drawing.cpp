@@ -221,6 +221,7 @@ DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage&
   DisplayList list;
   const std::vector<int> copies = stands_for(run.trace);
   const bool all = stage.ranks.size() == copies.size();
+  const bool low = !stage.boxes.empty() && stage.boxes.front().height() < kLeastFrame;
   for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
     const Rank rank = stage.ranks[i];
     const QRectF& box = stage.boxes[i];
@@ -256,7 +257,8 @@ DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage&
     if (std::find(under_way.begin(), under_way.end(), words) == under_way.end()) {
       under_way.push_back(words);
     }
-    if (ranks.size() < 2) continue;
+    // Rings of ranks whose boxes are lower than a token would be a black bar; the words name them.
+    if (ranks.size() < 2 || (low && !flight.message)) continue;
     const std::size_t edges = flight.message || ranks.size() == 2 ? 1 : ranks.size();
     for (std::size_t i = 0; i < edges; ++i) {
       const auto way = way_between(stage, ranks[i], ranks[(i + 1) % ranks.size()]);

@@ -135,6 +135,27 @@ TEST_CASE("boxes of hundreds of ranks have colours, a height, and their place in
   }));
 }
 
+TEST_CASE("tokens of rings do not cover ranks whose boxes are lower than they", "[gui][draw]") {
+  const RunPtr run = simulated("tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml",
+                               {"what_if.jitter=0.05"});  // so that all 64 ranks have boxes
+  const StepAnalysis& step = run->steps.front();
+  const SimTime t = step.graph.begin() + step.graph.makespan() / 3;
+  const auto tokens = [&](double height) {
+    const Stage stage = set_stage(*run, step, QRectF(0, 0, 900, height), {7, 16, {}});
+    REQUIRE(stage.boxes.size() == 64);
+    const DisplayList list = draw_play(*run, step, stage, t, {7, 16, {}});
+    return std::count_if(list.fills.begin(), list.fills.end(),
+                         [](const Fill& fill) { return fill.width == 12 && fill.height == 12; });
+  };
+  int messages = 0, rings = 0;
+  for (const Flight& flight : in_flight(step.graph, t, linger_at(step.graph, t))) {
+    ++(flight.message ? messages : rings);
+  }
+  REQUIRE(rings > 0);
+  CHECK(tokens(1500) > messages);
+  CHECK(tokens(180) <= messages);
+}
+
 TEST_CASE("the utilization strip is empty at the begin, and as full as the step at the end",
           "[gui][draw]") {
   const RunPtr run = simulated("schedules/1f1b-p4-m8.toml");
