@@ -91,7 +91,10 @@ Result<Run> read_run(const std::string& directory) {
   const fs::path path(directory);
   if (!fs::is_directory(path)) return invalid(directory + " is not a folder");
   if (!fs::exists(path / "report.json")) {
-    return invalid(directory + " is not a finished run: it has no report.json");
+    return invalid(directory +
+                   " is not a finished run: it has no report.json. While it trains, Runs ▸ Follow… "
+                   "of the application shows it; lockstep run --resume goes on with one that was "
+                   "stopped");
   }
   const Result<std::string> text = read_file((path / "report.json").string());
   if (!text) return text.error();

@@ -7,10 +7,12 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace lockstep {
@@ -88,6 +90,14 @@ std::string read_lock(const std::string& folder) {
   in.read(text.data(), kMost);
   text.resize(static_cast<std::size_t>(in.gcount()));
   return text;
+}
+
+bool holder_has_ended(const std::string& folder) {
+  std::istringstream words(read_lock(folder));
+  std::string process, on, host;
+  long pid = 0;
+  if (!(words >> process >> pid >> on >> host) || pid <= 0 || host != host_name()) return false;
+  return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace lockstep

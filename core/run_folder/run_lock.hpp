@@ -31,4 +31,8 @@ class RunLock {
 /// What the holder of the lock has written into FOLDER/.lock; empty if there is no such file.
 std::string read_lock(const std::string& folder);
 
+/// Whether the process that took FOLDER/.lock last has ended, as far as that can be told: of a
+/// process of another machine it cannot. Takes no lock, so that no run that begins is refused.
+bool holder_has_ended(const std::string& folder);
+
 }  // namespace lockstep

@@ -15,6 +15,7 @@ namespace {
 constexpr int kComputeStream = static_cast<int>(Stream::Compute);
 constexpr double kToken = 12;                // pixels
 constexpr double kBelowBox = 6, kPlate = 4;  // pixels: under a box, and round the words in it
+constexpr double kLeastFrame = 8;            // a lower box would be all frame and no colour
 /// Of more ranks, or where each would get less than a line of text, those that do the same share a
 /// box.
 constexpr std::size_t kMostOnStage = 16;
@@ -78,7 +79,10 @@ void draw_box(DisplayList& list, const RunView& run, const StepAnalysis& step, R
     // The fraction of the op that has passed.
     const double length = static_cast<double>((span.end - span.begin).count());
     const double part = length > 0 ? static_cast<double>((t - span.begin).count()) / length : 1;
-    list.fill({box.x(), box.bottom() - 4, box.width() * std::clamp(part, 0.0, 1.0), 4}, Ink::Text);
+    if (box.height() >= kLeastFrame) {
+      list.fill({box.x(), box.bottom() - 4, box.width() * std::clamp(part, 0.0, 1.0), 4},
+                Ink::Text);
+    }
     if (box.height() >= text.line_height) {
       list.texts.push_back({box, words, ink_of(look), true, Align::Center, true});
     }
@@ -99,7 +103,7 @@ void draw_box(DisplayList& list, const RunView& run, const StepAnalysis& step, R
       }
     }
   }
-  list.outlines.push_back({box, Ink::Grid, 1});
+  if (box.height() >= kLeastFrame) list.outlines.push_back({box, Ink::Grid, 1});
 }
 
 /// The stage of `ranks` alone.
@@ -134,6 +138,7 @@ Stage stage_of(const RunView& run, std::vector<Rank> ranks, QRectF rect, const T
   const double tallest = std::max(80.0, (column_width - gap) * 0.75);
   const double least = text.line_height + kPlate + kBelowBox;
   const double label_height = row_height >= least + text.line_height ? text.line_height : 0;
+  const double below = std::min(kBelowBox, row_height / 4);  // of hundreds, a row is a pixel high
   stage.names_above = label_height > 0;
   stage.boxes.resize(stage.ranks.size());
   std::size_t c = 0;
@@ -142,7 +147,7 @@ Stage stage_of(const RunView& run, std::vector<Rank> ranks, QRectF rect, const T
       stage.boxes[members[r]] =
           QRectF(field.x() + static_cast<double>(c) * column_width + gap / 2,
                  field.y() + static_cast<double>(r) * row_height + label_height, column_width - gap,
-                 std::min(row_height - label_height - kBelowBox, tallest));
+                 std::min(row_height - label_height - below, tallest));
     }
     ++c;
   }
@@ -216,6 +221,7 @@ DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage&
   DisplayList list;
   const std::vector<int> copies = stands_for(run.trace);
   const bool all = stage.ranks.size() == copies.size();
+  const bool low = !stage.boxes.empty() && stage.boxes.front().height() < kLeastFrame;
   for (std::size_t i = 0; i < stage.ranks.size(); ++i) {
     const Rank rank = stage.ranks[i];
     const QRectF& box = stage.boxes[i];
@@ -251,7 +257,8 @@ DisplayList draw_play(const RunView& run, const StepAnalysis& step, const Stage&
     if (std::find(under_way.begin(), under_way.end(), words) == under_way.end()) {
       under_way.push_back(words);
     }
-    if (ranks.size() < 2) continue;
+    // Rings of ranks whose boxes are lower than a token would be a black bar; the words name them.
+    if (ranks.size() < 2 || (low && !flight.message)) continue;
     const std::size_t edges = flight.message || ranks.size() == 2 ? 1 : ranks.size();
     for (std::size_t i = 0; i < edges; ++i) {
       const auto way = way_between(stage, ranks[i], ranks[(i + 1) % ranks.size()]);

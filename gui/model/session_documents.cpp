@@ -209,7 +209,11 @@ void Session::keep_changes() {
 void Session::document_changed() {
   document_->pending = true;
   if (kept_ && !keep_soon_.isActive()) keep_soon_.start();
-  if (document_->id == simulating_id_ && simulating_since_.elapsed() > kPatienceMs) {
+  // Of a document without a picture, what has just begun is not worth one: --set comes after
+  // open().
+  const bool begun = simulating_since_.elapsed() < kSoonMs;
+  const bool too_long = simulating_since_.elapsed() > kPatienceMs;
+  if (document_->id == simulating_id_ && (too_long || (begun && !document_->simulation))) {
     simulating_.cancel();
     simulating_id_ = -1;
   }

@@ -10,6 +10,7 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QResizeEvent>
 #include <QScreen>
 #include <QScrollArea>
 #include <QSettings>
@@ -18,6 +19,7 @@
 #include <QToolBar>
 #include <algorithm>
 
+#include "core/analysis/trace_report.hpp"
 #include "core/format/format.hpp"
 #include "gui/draw/theme.hpp"
 #include "gui/views/lesson_view.hpp"
@@ -42,12 +44,29 @@ QString counted(qlonglong count, const char* what) {
   return QString("%L1 %2%3").arg(count).arg(what, count == 1 ? "" : "s");
 }
 
+/// Words in a tool bar, which does not ask how high a label is for the width that it gives it, and
+/// takes a line for a paragraph.
+class MessageLabel final : public QLabel {
+ public:
+  QSize sizeHint() const override { return {kLeast, heightForWidth(std::max(width(), kLeast))}; }
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void resizeEvent(QResizeEvent* event) override {
+    QLabel::resizeEvent(event);
+    if (event->size().width() != event->oldSize().width()) updateGeometry();
+  }
+
+ private:
+  static constexpr int kLeast = 100;
+};
+
 }  // namespace
 
 MainWindow::MainWindow(Session& session)
     : session_(session),
       message_bar_(new QToolBar("Messages")),
-      message_(new QLabel),
+      message_(new MessageLabel),
       status_(new QLabel),
       busy_(new QProgressBar),
       cancel_(new QPushButton("Cancel")),
@@ -114,7 +133,11 @@ void MainWindow::make_status() {
   message_bar_->setObjectName("messages");
   message_bar_->setMovable(false);
   message_bar_->addWidget(message_);
-  message_bar_->addAction("✕", message_bar_, &QWidget::hide)->setToolTip("Close the message");
+  QAction* close = message_bar_->addAction("✕", message_bar_, &QWidget::hide);
+  close->setToolTip("Close the message");
+  QWidget* button = message_bar_->widgetForAction(close);
+  button->setFocusPolicy(Qt::TabFocus);  // a tool bar's buttons are not for the keyboard otherwise
+  button->setAccessibleName(close->toolTip());
   message_bar_->toggleViewAction()->setVisible(false);
   addToolBar(Qt::TopToolBarArea, message_bar_);
   message_bar_->hide();
@@ -350,9 +373,10 @@ void MainWindow::show_state() {
     text = counted(run->world_size(), "rank") + " · " +
            counted(static_cast<qlonglong>(run->lanes.spans()), "span");
     if (run->report && run->report->step_time.v > 0) {
-      text += QString(" · step %1 · bubble %2")
-                  .arg(QString::fromStdString(time_text(run->report->step_time)),
-                       QString::fromStdString(percent_text(run->report->bubble_fraction)));
+      text += " · step " + QString::fromStdString(time_text(run->report->step_time));
+      if (tells_device_work(*run->report)) {
+        text += " · bubble " + QString::fromStdString(percent_text(run->report->bubble_fraction));
+      }
     }
     if (run->too_large) text = "⚠ does not fit · " + text;
     for (const std::string& note : run->notes) text += " · " + QString::fromStdString(note);

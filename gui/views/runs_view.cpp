@@ -168,7 +168,9 @@ void RunsView::start() {
 
 void RunsView::follow() {
   const QString folder = QFileDialog::getExistingDirectory(this, "Follow a run folder");
-  if (!folder.isEmpty() && !live_.active()) live_.follow(folder.toStdString());
+  if (folder.isEmpty() || live_.active()) return;
+  opened_.clear();  // what it has become since it was opened
+  live_.follow(folder.toStdString());
 }
 
 void RunsView::show_live() {

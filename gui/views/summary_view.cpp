@@ -8,6 +8,7 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include "core/analysis/trace_report.hpp"
 #include "core/format/format.hpp"
 #include "gui/draw/breakdown_drawing.hpp"
 #include "gui/model/session.hpp"
@@ -42,9 +43,9 @@ class SummaryView::Picture final : public Canvas {
     setFixedHeight(10);
   }
   void refresh() {
-    setFixedHeight(view_.model_ ? static_cast<int>(frame().height) : 10);
+    setFixedHeight(told() ? static_cast<int>(frame().height) : 10);
     QString words;
-    if (view_.model_) {
+    if (told()) {
       for (const PartsRow& row : view_.model_->rows) {
         words += QString::fromStdString(words_of(view_.model_->report, row)) + "\n";
       }
@@ -55,21 +56,23 @@ class SummaryView::Picture final : public Canvas {
 
  protected:
   DisplayList draw() const override {
-    return view_.model_ ? draw_breakdown(*view_.model_, width(), text()) : DisplayList{};
+    return told() ? draw_breakdown(*view_.model_, width(), text()) : DisplayList{};
   }
   void mouseMoveEvent(QMouseEvent* event) override {
-    const auto row = view_.model_ ? frame().row_at(event->position()) : std::nullopt;
+    const auto row = told() ? frame().row_at(event->position()) : std::nullopt;
     setToolTip(
         row ? QString::fromStdString(words_of(view_.model_->report, view_.model_->rows[*row]))
             : QString());
   }
   void mousePressEvent(QMouseEvent* event) override {
-    if (!view_.model_ || view_.model_->run != session_.run()) return;
+    if (!told() || view_.model_->run != session_.run()) return;
     const auto row = frame().row_at(event->position());
     if (row) session_.point_at({std::nullopt, std::nullopt, view_.model_->rows[*row].ranks});
   }
 
  private:
+  /// Whether there is anything to draw: of a trace in which no device works there is not.
+  bool told() const { return view_.model_ && tells_device_work(view_.model_->report); }
   BreakdownFrame frame() const { return BreakdownFrame::fitting(*view_.model_, width(), text()); }
 
   SummaryView& view_;

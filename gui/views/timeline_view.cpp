@@ -24,6 +24,18 @@ constexpr int kLeastShare = 10;   // a run that takes a smaller part of the wind
 constexpr double kTallest = 2.5;  // rows grow to at most so many times their height
 constexpr double kNarrowestGutter = 90, kWidestGutter = 280;
 
+/// The axis, moved as far as it must be for a part of the run to be in sight: nobody finds the way
+/// back from an empty picture, where the mouse zooms about nothing.
+TimeAxis with_in_sight(TimeAxis axis, const Lanes& lanes) {
+  const SimTime least = std::min(axis.length(), lanes.end() - lanes.begin()) / 8;
+  SimTime shift{};
+  if (axis.end < lanes.begin() + least) shift = lanes.begin() + least - axis.end;
+  if (axis.begin > lanes.end() - least) shift = lanes.end() - least - axis.begin;
+  axis.begin += shift;
+  axis.end += shift;
+  return axis;
+}
+
 }  // namespace
 
 TimelineView::TimelineView(Session& session, QWidget* parent)
@@ -140,7 +152,8 @@ void TimelineView::show_time(SimTime begin, SimTime end) {
   set_axis(TimeAxis::fitting(begin, end, frame_.axis.width));
 }
 
-void TimelineView::set_axis(const TimeAxis& axis) {
+void TimelineView::set_axis(const TimeAxis& wanted) {
+  const TimeAxis axis = run_ ? with_in_sight(wanted, run_->lanes) : wanted;
   if (axis == frame_.axis) return;
   frame_.axis = axis;
   session_.set_axis(frame_.axis, frame_.gutter);

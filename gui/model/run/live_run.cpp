@@ -5,11 +5,13 @@
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QFileInfo>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 
 #include "backends/backends.hpp"
 #include "core/run_folder/run_folder.hpp"
+#include "core/run_folder/run_lock.hpp"
 #include "core/scenario/scenario_file.hpp"
 
 namespace lockstep::gui {
@@ -18,7 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMs = 150;
-constexpr int kPatienceMs = 3000;  // how long a process may take to end by itself
+constexpr int kPatienceMs = 3000;            // how long a process may take to end by itself
+constexpr int kGoneMs = 10'000;              // how long it may take to start one that ended again
+constexpr std::chrono::seconds kCopying(2);  // by which files of one moment may lie apart
+
+/// Whether a folder has the report of the run that took its lock last; `ended`: that is over.
+bool has_report(const std::string& folder, bool ended) {
+  std::error_code no_report, no_lock;
+  const auto report = fs::last_write_time(fs::path(folder) / "report.json", no_report);
+  const auto lock = fs::last_write_time(fs::path(folder) / ".lock", no_lock);
+  if (no_report) return false;
+  return no_lock || ended || report + kCopying > lock;
+}
 
 std::string last_line(const QByteArray& text) {
   const QList<QByteArray> lines = text.trimmed().split('\n');
@@ -108,6 +121,7 @@ void LiveRun::watch(const std::string& folder) {
   steps_.clear();
   total_steps_ = 0;
   cancelled_ = false;
+  gone_.invalidate();
   tail_ = std::make_unique<MetricsTail>((fs::path(folder) / "metrics.jsonl").string());
   timer_.start();
 }
@@ -117,10 +131,18 @@ void LiveRun::poll() {
   const std::vector<StepMetrics> fresh = tail_->poll(restarted);
   if (restarted) steps_.clear();
   steps_.insert(steps_.end(), fresh.begin(), fresh.end());
-  if (state_ == State::Following && fs::exists(fs::path(folder_) / "report.json")) {
-    return end(State::Finished, "finished");
-  }
   if (!fresh.empty() || restarted) changed_();
+  if (state_ == State::Following) look_for_end();
+}
+
+void LiveRun::look_for_end() {
+  const bool gone = holder_has_ended(folder_);
+  if (has_report(folder_, gone)) return end(State::Finished, "finished");
+  if (!gone) return gone_.invalidate();
+  if (!gone_.isValid()) gone_.start();  // a run with --restarts may begin again
+  if (gone_.elapsed() > kGoneMs) {
+    end(State::Failed, "its process has ended without a report");
+  }
 }
 
 void LiveRun::cancel() {

@@ -3,6 +3,7 @@
 // crash the application.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QProcess>
 #include <QTimer>
 #include <functional>
@@ -35,7 +36,9 @@ class LiveRun {
   /// Trains `scenario` in that way for `steps` steps, into a new folder under `parent`. Requires
   /// !active(). If it cannot be started, the state becomes Failed.
   void start(const Scenario& scenario, const Way& way, int steps, const std::string& parent);
-  /// Follows the folder that another process writes until its report is there. Requires !active().
+  /// Follows the folder that another process writes until its report is there, or until the process
+  /// has been gone for a while without one. A report of before the process began, as in a folder
+  /// that a resumed run goes on with, does not count. Requires !active().
   void follow(const std::string& folder);
   /// Ends the process after its step, or stops following.
   void cancel();
@@ -52,6 +55,7 @@ class LiveRun {
  private:
   void watch(const std::string& folder);
   void poll();
+  void look_for_end();  // of what is followed
   void end(State state, std::string message);
 
   std::function<void()> changed_;
@@ -63,6 +67,7 @@ class LiveRun {
   std::unique_ptr<QProcess> process_;
   bool cancelled_ = false;
   QTimer timer_;
+  QElapsedTimer gone_;  // since when the process that is followed has been gone
 };
 
 }  // namespace lockstep::gui

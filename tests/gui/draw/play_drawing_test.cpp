@@ -6,6 +6,7 @@
 #include "gui/draw/wrapped_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/gui/simulated.hpp"
+#include "tests/gui/traces.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -106,6 +107,53 @@ TEST_CASE("ranks that do the same have boxes of their own where there are few", 
       }
     }
   }
+}
+
+TEST_CASE("boxes of hundreds of ranks have colours, a height, and their place in the picture",
+          "[gui][draw]") {
+  Trace trace = test::empty_trace(512);
+  for (Rank rank = 0; rank < 512; ++rank) {
+    trace.rank_labels[rank] =
+        "rank " + std::to_string(rank) + " (pp" + std::to_string(rank / 128) + ")";
+    const SimTime begin = test::kMs * (rank % 7);
+    trace.spans.push_back(test::span(rank, 0, begin, begin + test::kMs * 9));
+  }
+  const RunPtr run = make_run("many", std::move(trace));
+  const StepAnalysis& step = run->steps.front();
+  const TextSize text{7, 16, {}};
+  const QRectF rect(0, 50, 900, 180);
+  const Stage stage = set_stage(*run, step, rect, text);
+  REQUIRE(stage.boxes.size() == 512);
+  for (const QRectF& box : stage.boxes) {
+    CHECK(box.height() > 0);
+    CHECK(rect.contains(box));
+  }
+  const DisplayList list = draw_play(*run, step, stage, test::kMs * 8, text);
+  CHECK(list.outlines.empty());  // they hid what the boxes say
+  CHECK(std::any_of(list.fills.begin(), list.fills.end(), [&](const Fill& fill) {
+    return fill.ink == ink_of(Look::Forward) && fill.y < stage.strip.top();
+  }));
+}
+
+TEST_CASE("tokens of rings do not cover ranks whose boxes are lower than they", "[gui][draw]") {
+  const RunPtr run = simulated("tensor-parallel/llama2-70b-tp8-pp4-dp2-64xh100.toml",
+                               {"what_if.jitter=0.05"});  // so that all 64 ranks have boxes
+  const StepAnalysis& step = run->steps.front();
+  const SimTime t = step.graph.begin() + step.graph.makespan() / 3;
+  const auto tokens = [&](double height) {
+    const Stage stage = set_stage(*run, step, QRectF(0, 0, 900, height), {7, 16, {}});
+    REQUIRE(stage.boxes.size() == 64);
+    const DisplayList list = draw_play(*run, step, stage, t, {7, 16, {}});
+    return std::count_if(list.fills.begin(), list.fills.end(),
+                         [](const Fill& fill) { return fill.width == 12 && fill.height == 12; });
+  };
+  int messages = 0, rings = 0;
+  for (const Flight& flight : in_flight(step.graph, t, linger_at(step.graph, t))) {
+    ++(flight.message ? messages : rings);
+  }
+  REQUIRE(rings > 0);
+  CHECK(tokens(1500) > messages);
+  CHECK(tokens(180) <= messages);
 }
 
 TEST_CASE("the utilization strip is empty at the begin, and as full as the step at the end",

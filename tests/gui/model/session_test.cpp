@@ -93,6 +93,18 @@ TEST_CASE("whenever the list of runs changes, the run that is shown is in it", "
   CHECK(changes >= 4);
 }
 
+TEST_CASE("what is set over a scenario as it is opened is all that is simulated", "[gui][model]") {
+  test::application();
+  Session session;
+  std::vector<int> shown;
+  QObject::connect(&session, &Session::runChanged,
+                   [&] { shown.push_back(session.run()->scenario->num_microbatches()); });
+  session.open(scenario_path("schedules/1f1b-p4-m8.toml"));
+  session.set_override("parallelism.pipeline_parallel_microbatches", "16");
+  wait_until_idle(session);
+  CHECK(shown == std::vector<int>{16});
+}
+
 TEST_CASE("what is opened last does not wait for what is simulated behind it", "[gui][model]") {
   test::application();
   Session session;

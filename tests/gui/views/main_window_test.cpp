@@ -2,6 +2,7 @@
 
 #include <QDockWidget>
 #include <QFileDialog>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QMessageBox>
@@ -11,6 +12,7 @@
 #include <QSettings>
 #include <QTest>
 #include <QTimer>
+#include <QToolButton>
 
 #include "gui/draw/theme.hpp"
 #include "gui/views/screenshot.hpp"
@@ -37,6 +39,32 @@ TEST_CASE("every view of the list opens, has a name for screen readers, and is f
     CHECK_FALSE(window.view(entry.name)->accessibleName().isEmpty());
   }
   CHECK_FALSE(window.show_view("no such view"));
+}
+
+TEST_CASE("a message of one line takes one line, and is closed by the keyboard", "[gui][views]") {
+  test::application();
+  Session session;
+  MainWindow window(session);
+  window.resize(1366, 768);
+  test::show_active(window);
+  QLabel& message = test::named<QLabel>(window, "Message");
+  const int line = message.fontMetrics().lineSpacing();
+  const QString words =
+      "Lockstep was stopped before changes were saved. They are open again, and still not saved: "
+      "/home/ann/scenarios/gpt3-175b-1024xa100.toml";
+  window.tell(words);
+  QCoreApplication::processEvents();
+  CHECK(message.isVisible());
+  CHECK(message.height() < 2 * line + 8);  // it was five lines high
+  window.tell(words + words + words);
+  QCoreApplication::processEvents();
+  CHECK(message.height() > 2 * line);
+  CHECK(message.height() >= message.heightForWidth(message.width()));
+  QToolButton& close = test::named<QToolButton>(window, "Close the message");
+  close.setFocus(Qt::TabFocusReason);
+  CHECK(close.hasFocus());
+  QTest::keyClick(&close, Qt::Key_Space);
+  CHECK_FALSE(message.isVisible());
 }
 
 TEST_CASE("a screenshot shows what was opened, in the theme that was asked for", "[gui][views]") {

@@ -4,13 +4,17 @@
 #include <QElapsedTimer>
 #include <QLabel>
 #include <QListWidget>
+#include <QProcess>
 #include <QPushButton>
 #include <QSpinBox>
+#include <QSysInfo>
 #include <QTest>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
 #include "core/run_folder/run_folder.hpp"
+#include "core/run_folder/run_lock.hpp"
 #include "tests/gui/application.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -129,6 +133,49 @@ TEST_CASE("a folder that another process writes is followed until its report is 
   }
   CHECK(live.state() == LiveRun::State::Finished);
   CHECK(changes >= 3);
+}
+
+TEST_CASE("a resumed run is followed, although its folder has the report of before",
+          "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  const auto minutes_ago = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(5);
+  REQUIRE(write_file(folder / "report.json", "{}").ok());
+  std::filesystem::last_write_time(folder / "report.json", minutes_ago);
+  LiveRun live([] {});
+  {
+    const Result<RunLock> lock =
+        RunLock::take(folder.path.string(), "");  // as the run that goes on
+    REQUIRE(lock.ok());
+    live.follow(folder.path.string());
+    QTest::qWait(400);
+    CHECK(live.state() == LiveRun::State::Following);  // it was "finished" at once
+  }
+  REQUIRE(write_file(folder / "report.json", "{}").ok());
+  CHECK(QTest::qWaitFor([&] { return !live.active(); }, 10'000));
+  CHECK(live.state() == LiveRun::State::Finished);
+}
+
+TEST_CASE("a run whose process has ended without a report is not followed for ever",
+          "[gui][views]") {
+  test::application();
+  const TemporaryFolder folder;
+  QProcess process;  // whose number is nobody's when it has ended
+  process.start("true");
+  REQUIRE(process.waitForStarted());
+  const QString number = QString::number(process.processId());
+  REQUIRE(process.waitForFinished());
+  write_bytes(folder / ".lock",
+              ("process " + number + " on " + QSysInfo::machineHostName() + "\n").toStdString());
+  CHECK(holder_has_ended(folder.path.string()));
+  LiveRun live([] {});
+  live.follow(folder.path.string());
+  CHECK(QTest::qWaitFor([&] { return !live.active(); }, 30'000));
+  CHECK(live.state() == LiveRun::State::Failed);
+  CHECK_THAT(live.message(), ContainsSubstring("without a report"));
+  const TemporaryFolder elsewhere;
+  write_bytes(elsewhere / ".lock", "process " + number.toStdString() + " on another.machine\n");
+  CHECK_FALSE(holder_has_ended(elsewhere.path.string()));
 }
 
 TEST_CASE("a scenario of given times cannot be trained, and says so", "[gui][views]") {

@@ -3,6 +3,7 @@
 #include <QLabel>
 #include <QTest>
 #include <QWheelEvent>
+#include <algorithm>
 
 #include "gui/views/start_page.hpp"
 #include "gui/views/timeline_panel.hpp"
@@ -63,6 +64,24 @@ TEST_CASE("keys zoom and pan; 0 shows everything again", "[gui][views]") {
   CHECK(f.view.frame().axis.length() > closer.length());
   QTest::keyClick(&f.view, Qt::Key_0);
   CHECK(f.view.frame().axis == whole);
+}
+
+TEST_CASE("wherever one pans and zooms, a part of the run stays in sight", "[gui][views]") {
+  Fixture f;
+  const auto in_sight = [&] {
+    const TimeAxis& axis = f.view.frame().axis;
+    const SimTime begin = std::max(axis.begin, f.session.run()->lanes.begin());
+    const SimTime end = std::min(axis.end, f.session.run()->lanes.end());
+    return to_seconds(end - begin).v / to_seconds(axis.length()).v;
+  };
+  for (const auto key : {Qt::Key_D, Qt::Key_A}) {
+    QTest::keyClick(&f.view, Qt::Key_0);
+    for (int i = 0; i < 40; ++i) QTest::keyClick(&f.view, key);
+    CHECK(in_sight() > 0.1);
+    const double x = key == Qt::Key_D ? 990 : f.view.frame().gutter + 10;  // where there is nothing
+    for (int i = 0; i < 30; ++i) f.wheel({x, 200}, 1, Qt::ControlModifier);
+    CHECK(in_sight() > 0.1);
+  }
 }
 
 TEST_CASE("Ctrl and the wheel zoom about the mouse, the wheel alone scrolls", "[gui][views]") {
