@@ -194,17 +194,6 @@ void StepGraph::index_ops(const Spans::Run& run, const Spans::Run*& first_of_rol
   for (std::size_t i = 0; i < ops.size(); ++i) places[ops[i]] = static_cast<SpanIndex>(i);
 }
 
-void StepGraph::measure(Range range, Interval& window) {
-  for (SpanIndex i = range.first; i < range.last; ++i) {
-    if (!counts(i)) continue;
-    const Span& s = (*this)[i];
-    window.begin = std::min(window.begin, s.begin);
-    if (s.end <= window.end) continue;
-    window.end = s.end;
-    last_to_end_ = i;
-  }
-}
-
 void StepGraph::take_interval(std::int32_t step, const StepIntervals& intervals) {
   devices_work_ = intervals.devices_work();
   const StepIntervals::Step* own = intervals.find(step);
@@ -248,13 +237,19 @@ void StepGraph::index_spans() {
     const std::int32_t number = trace_->role_of_rank[ranks_[r]];
     const RoleChannels& role = roles[number];
     const TraceOps& ops = trace_->roles[number].ops;
-    const Range range = of_rank(ranks_[r]);
     index_ops(runs_[r], first_of_role[number]);
-    measure(range, window);
-    SpanIndex i = range.first - 1;
+    SpanIndex i = of_rank(ranks_[r]).first - 1;
     for (const Span& s : trace_->spans.range(runs_[r])) {
       ++i;
-      const std::int32_t channel = role.of_form[ops.form(s.op)];
+      const std::uint32_t form = ops.form(s.op);
+      if (!devices_work_ || facts_[number][form].op_class != OpClass::Host) {
+        window.begin = std::min(window.begin, s.begin);
+        if (s.end > window.end) {
+          window.end = s.end;
+          last_to_end_ = i;
+        }
+      }
+      const std::int32_t channel = role.of_form[form];
       if (channel < 0 || of_channel[r][channel] < 0) continue;
       const std::int32_t seq = ops[s.op].seq;
       if (seq < 0) continue;
@@ -302,9 +297,11 @@ SpanIndex StepGraph::find(Rank rank, OpId op) const {
 }
 
 SpanIndex StepGraph::on_stream_before(SpanIndex i) const {
-  if (i == 0) return -1;
-  const Span before = (*this)[i - 1], s = (*this)[i];
-  return before.rank == s.rank && facts(before).stream == facts(s).stream ? i - 1 : -1;
+  const std::size_t at = spans_.first() + to_size(i);
+  const Spans::Run& run = trace_->spans.run_of(at);
+  if (at == run.first) return -1;
+  const OpId* const op = &trace_->spans.ops(run)[at - run.first];
+  return facts(run.rank, op[-1]).stream == facts(run.rank, op[0]).stream ? i - 1 : -1;
 }
 
 std::span<const SpanIndex> StepGraph::members(std::int32_t meeting) const {

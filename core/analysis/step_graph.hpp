@@ -53,7 +53,7 @@ class StepGraph {
   /// Of the spans that count, the first of those that end last. -1: none counts.
   SpanIndex last_to_end() const { return last_to_end_; }
 
-  Span operator[](SpanIndex i) const { return spans_[to_size(i)]; }
+  [[gnu::always_inline]] Span operator[](SpanIndex i) const { return spans_[to_size(i)]; }
   TraceOp op(SpanIndex i) const { return op((*this)[i]); }
   SpanClass span_class(SpanIndex i) const { return span_class((*this)[i]); }
   bool counts(SpanIndex i) const;  // false: a host's span, where devices work
@@ -120,10 +120,11 @@ class StepGraph {
     Phase phase = Phase::None;
     std::int32_t kind = 0;  // into Trace::names
   };
-  const OpFacts& facts(const Span& s) const {
-    const std::int32_t role = trace_->role_of_rank[s.rank];
-    return facts_[role][trace_->roles[role].ops.form(s.op)];
+  const OpFacts& facts(Rank rank, OpId op) const {
+    const std::int32_t role = trace_->role_of_rank[rank];
+    return facts_[role][trace_->roles[role].ops.form(op)];
   }
+  const OpFacts& facts(const Span& s) const { return facts(s.rank, s.op); }
   SpanClass class_of(const TraceOp& op) const;
   OpClass kind_class(SpanIndex i) const { return facts((*this)[i]).op_class; }
   StepGraph(const Trace& trace, std::int32_t step, const Program* program,
@@ -132,7 +133,6 @@ class StepGraph {
   void take_interval(std::int32_t step, const StepIntervals& intervals);
   void index_spans();
   void index_ops(const Spans::Run& run, const Spans::Run*& first_of_role);
-  void measure(Range range, Interval& window);
   void index_ends();
 
   const Trace* trace_;

@@ -119,8 +119,8 @@ bool Spans::operator==(const Spans& other) const {
 }
 
 std::span<const Spans::Run> Spans::of_step(std::int32_t step) const {
-  const auto found = std::ranges::equal_range(runs_, step, {}, &Run::step);
-  return {found.begin(), found.end()};
+  const auto first = std::ranges::lower_bound(runs_, step, {}, &Run::step);
+  return {first, std::ranges::upper_bound(runs_, step, {}, &Run::step)};
 }
 
 SpanRange Spans::range(std::span<const Run> runs) const {

@@ -65,7 +65,8 @@ class Spans {
 
   std::size_t size() const { return times_.size(); }
   bool empty() const { return times_.empty(); }
-  Span operator[](std::size_t i) const { return in_run(run_of(i), i); }
+  /// Inline, so that nothing is looked up that the caller does not ask for.
+  [[gnu::always_inline]] Span operator[](std::size_t i) const { return in_run(run_of(i), i); }
   Span front() const { return (*this)[0]; }
   Span back() const { return (*this)[size() - 1]; }
   Iterator begin() const;
@@ -99,11 +100,11 @@ class Spans {
     std::uint32_t run = 0;     // into runs_: that of the first
   };
   struct Waits;
-  Span in_run(const Run& run, std::size_t i) const {
+  [[gnu::always_inline]] Span in_run(const Run& run, std::size_t i) const {
     return {run.rank,     ops_[run.ops + (i - run.first)], run.step, begin_of(i), times_[i].active,
             times_[i].end};
   }
-  SimTime begin_of(std::size_t i) const {
+  [[gnu::always_inline]] SimTime begin_of(std::size_t i) const {
     const Block& block = blocks_[i / kBlock];
     const std::uint64_t bit = std::uint64_t{1} << i % kBlock;
     if ((block.waited & bit) == 0) return times_[i].active;
@@ -158,7 +159,7 @@ class SpanRange {
   std::size_t first() const { return first_; }  // the number of its first span in the whole list
   std::size_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
-  Span operator[](std::size_t i) const { return (*spans_)[first_ + i]; }
+  [[gnu::always_inline]] Span operator[](std::size_t i) const { return (*spans_)[first_ + i]; }
   Span front() const { return (*this)[0]; }
   Span back() const { return (*this)[count_ - 1]; }
   SpanRange subspan(std::size_t from, std::size_t count) const {

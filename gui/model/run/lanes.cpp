@@ -1,7 +1,6 @@
 #include "gui/model/run/lanes.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
@@ -38,8 +37,12 @@ LaneSegment::LaneSegment(const SpanRange& spans, const Lanes& lanes) : spans_(sp
 }
 
 std::size_t LaneSegment::first_ending_after(SimTime t) const {
-  const auto all = std::views::iota(std::size_t{0}, spans_.size());
-  return *std::ranges::partition_point(all, [&](std::size_t i) { return spans_[i].end <= t; });
+  std::size_t low = 0, high = spans_.size();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    spans_[middle].end <= t ? low = middle + 1 : high = middle;
+  }
+  return low;
 }
 
 std::size_t LaneSegment::first_beginning_at(SimTime t, std::size_t from, std::size_t guess) const {
