@@ -1,9 +1,11 @@
 #include "backends/tcp/rendezvous.hpp"
 
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <random>
 #include <utility>
@@ -41,6 +43,13 @@ std::span<const std::byte> bytes_of(const T& value) {
 template <class T>
 std::span<std::byte> writable(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
+}
+
+/// Whether the other side has closed a connection. What it has sent before is not touched.
+bool is_closed(const Socket& socket) {
+  char next = 0;
+  const ssize_t got = ::recv(socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 Place place_of(const Address& address, std::uint32_t port) {
@@ -118,18 +127,26 @@ class Meeting {
             std::nullopt};
   }
 
-  Result<void> not_cancelled() const {
+  /// Error Device if this process is to stop, or if one of those that have come has gone: then the
+  /// others will not all come.
+  Result<void> may_go_on() const {
+    const std::string waited =
+        "while process " + std::to_string(launch_.rank) + " waited for the others";
+    for (std::size_t rank = 0; rank < sockets_.size(); ++rank) {
+      if (sockets_[rank].open() && is_closed(sockets_[rank])) {
+        return device("process " + std::to_string(rank) + " has gone " + waited);
+      }
+    }
     if (launch_.cancel == nullptr || !*launch_.cancel) return {};
-    return device("stopped while process " + std::to_string(launch_.rank) +
-                  " waited for the others");
+    return device("stopped " + waited);
   }
 
   /// Waits until another process does something, or the time is up.
   Result<void> wait_at(const Socket& socket) const {
-    Result<void> waits = not_cancelled();
+    Result<void> waits = may_go_on();
     while (waits && !socket.readable(std::min(deadline_, steady_clock::now() + kCancelLook)) &&
            steady_clock::now() < deadline_) {
-      waits = not_cancelled();
+      waits = may_go_on();
     }
     return waits;
   }
@@ -141,7 +158,7 @@ class Meeting {
                                std::min(deadline_, steady_clock::now() + kCancelLook));
       const bool again = !socket && socket.error().kind == ErrorKind::Device;
       if (!again || steady_clock::now() >= deadline_) return socket;
-      if (auto waits = not_cancelled(); !waits) return waits.error();
+      if (auto waits = may_go_on(); !waits) return waits.error();
     }
   }
 

@@ -18,6 +18,8 @@ bool count(ssize_t got, std::string& why) {
   return false;
 }
 
+constexpr const char* kLeftTooSoon = "it has left, and something was still to come from it";
+
 std::string wrong_size(std::int64_t sent, std::int64_t wanted) {
   return "it sent " + std::to_string(sent) + " B where " + std::to_string(wanted) + " were to come";
 }
@@ -29,17 +31,22 @@ void TcpProcess::post(const Incoming& message, int tag, Posted& posted) {
   posted.data = message.data;
   posted.bytes = message.bytes;
   std::vector<std::byte> bytes;
+  bool arrived = false, comes = true;
   {
     const std::lock_guard lock(from.mutex);
     const auto came = from.arrived.find(tag);
-    if (came == from.arrived.end()) {
+    arrived = came != from.arrived.end();
+    if (arrived) {
+      bytes = std::move(came->second.front());
+      came->second.pop_front();
+      if (came->second.empty()) from.arrived.erase(came);
+    } else {
       from.posted[tag].push_back(&posted);
-      return;
+      comes = !from.bye;
     }
-    bytes = std::move(came->second.front());
-    came->second.pop_front();
-    if (came->second.empty()) from.arrived.erase(came);
   }
+  if (!comes) return lost(from, kLeftTooSoon);
+  if (!arrived) return;
   posted.done = true;
   const auto sent = static_cast<std::int64_t>(bytes.size());
   if (sent != posted.bytes) return lost(from, wrong_size(sent, posted.bytes));
@@ -96,6 +103,10 @@ bool TcpProcess::read_payload(Peer& peer, const Header& header, std::string& why
       return read_data(peer, header, why);
     case Kind::Bye: {
       const std::lock_guard lock(peer.mutex);
+      if (!peer.posted.empty() && !closing_) {
+        why = kLeftTooSoon;
+        return false;
+      }
       peer.bye = true;
       watch_.lookout().left(peer.index);
       return true;

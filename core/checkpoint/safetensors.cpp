@@ -202,7 +202,10 @@ class Reader {
         return parse_error("\"" + duplicate + "\" occurs twice in the header");
       return header;
     } catch (const json::exception& fault) {
-      return parse_error(std::string("bad JSON header: ") + fault.what());
+      const std::string_view what = fault.what();
+      const std::size_t prefix = what.find("] ");  // the library's name of the fault
+      return parse_error("bad JSON header: " +
+                         std::string(what.substr(prefix == what.npos ? 0 : prefix + 2)));
     }
   }
 

@@ -177,6 +177,16 @@ TEST_CASE("a text from another process does not reach the terminal as it is", "[
   CHECK(said[0] == "process 1: ?[2J? gone");
 }
 
+TEST_CASE("who waits for a process that says goodbye is told", "[backends][tcp]") {
+  const bool closes = GENERATE(true, false);
+  const auto said = said_of(2, 10, [&](std::vector<tcp::Socket>& sockets) {
+    static_cast<void>(sockets[0].send(bytes_of(Header{Kind::Bye, 0, 0}), soon()));
+    if (closes) sockets[0].close();
+  });
+  CHECK_THAT(said[0], ContainsSubstring("process 1") &&
+                          ContainsSubstring("it has left, and something was still to come"));
+}
+
 TEST_CASE("random bytes from a joined process end the run with a message", "[backends][tcp]") {
   const unsigned seed = std::random_device()();
   INFO("seed " << seed);

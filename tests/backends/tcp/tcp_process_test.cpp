@@ -1,6 +1,7 @@
 #include "backends/tcp/tcp_process.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <random>
@@ -200,6 +201,28 @@ TEST_CASE("a process that goes without a word ends the others", "[backends][tcp]
     while (left < 2) std::this_thread::yield();
   });
   CHECK(noticed == 2);
+}
+
+TEST_CASE("processes that wait for others notice at once that one of them has gone",
+          "[backends][tcp]") {
+  // Of four, the last never comes, and process 1 leaves.
+  const int port = free_port();
+  std::atomic<bool> cancel = false;
+  std::vector<TcpLaunch> launches;
+  for (int rank = 0; rank < 3; ++rank) launches.push_back(launch_of(rank, 4, port));
+  for (TcpLaunch& launch : launches) launch.seconds = 60;
+  launches[1].cancel = &cancel;
+  std::thread leaves([&] {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    cancel = true;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = errors_of(launches);
+  leaves.join();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  CHECK_THAT(errors[0], ContainsSubstring("process 1 has gone while process 0 waited"));
+  CHECK_THAT(errors[1], ContainsSubstring("stopped while process 1 waited for the others"));
+  CHECK_THAT(errors[2], ContainsSubstring("process 0"));
 }
 
 TEST_CASE("processes that do not belong together are turned away", "[backends][tcp]") {
