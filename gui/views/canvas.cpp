@@ -50,10 +50,15 @@ void Canvas::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.drawImage(0, 0, image_);
   paint(painter, draw_overlay(), theme(), font());
-  if (!dimmed_) return;
-  QColor veil = theme().color(Ink::Background);
-  veil.setAlpha(150);
-  painter.fillRect(rect(), veil);
+  if (dimmed_) {
+    QColor veil = theme().color(Ink::Background);
+    veil.setAlpha(150);
+    painter.fillRect(rect(), veil);
+  }
+  if (hasFocus() && focusPolicy() != Qt::NoFocus) {  // as Style rings what has the keyboard
+    painter.setPen(QPen(theme().color(Ink::Accent), 2));
+    painter.drawRect(QRectF(rect()).adjusted(1, 1, -1, -1));
+  }
 }
 
 void Canvas::resizeEvent(QResizeEvent*) { invalidate(); }

@@ -116,6 +116,7 @@ void MainWindow::make_views() {
     scroll->setFrameShape(QFrame::NoFrame);
     scroll->setWidgetResizable(true);
     scroll->setWidget(view);
+    scroll->setFocusPolicy(Qt::NoFocus);  // what is in it has the keyboard
     scroll->setFocusProxy(view);
     scroll->setMinimumSize(kLeastPanel);
     dock->setWidget(scroll);
@@ -161,6 +162,28 @@ void MainWindow::make_status() {
   statusBar()->addWidget(status_, 1);
   statusBar()->addPermanentWidget(busy_);
   statusBar()->addPermanentWidget(cancel_);
+}
+
+/// To Qt, panels that lie behind others in a stack are visible: Tab led through all of them, and
+/// the keyboard was nowhere to be seen.
+bool MainWindow::focusNextPrevChild(bool next) {
+  const auto behind = [this](const QWidget* widget) {
+    return std::any_of(docks_.begin(), docks_.end(), [&](const auto& entry) {
+      return entry.second->isAncestorOf(widget) && entry.second->visibleRegion().isEmpty();
+    });
+  };
+  const QWidget* const before = focusWidget();
+  constexpr int kMostStops = 2000;  // more than there are, if all of them should lie behind
+  for (int i = 0; i < kMostStops && QMainWindow::focusNextPrevChild(next); ++i) {
+    QWidget* const now = focusWidget();
+    if (now != before && behind(now)) continue;
+    // Qt scrolls to what Tab reaches within a panel, but not to where it enters one.
+    for (QWidget* around = now; around; around = around->parentWidget()) {
+      if (auto* area = qobject_cast<QScrollArea*>(around)) area->ensureWidgetVisible(now);
+    }
+    return true;
+  }
+  return false;
 }
 
 void MainWindow::tell(const QString& message) {

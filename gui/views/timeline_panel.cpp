@@ -64,6 +64,10 @@ TimelinePanel::TimelinePanel(Session& session, QWidget* parent)
   all->addWidget(timeline_, 1);
   all->addWidget(legend);
   all->addWidget(hover_);
+  // Tab comes to the focus proxy of a widget at once, and passes over what lies before it.
+  setTabOrder(timeline_, filter_);
+  setTabOrder(filter_, search_);
+  setTabOrder(search_, path_);
 
   connect(filter_, &QLineEdit::textChanged, this, [this](const QString& text) {
     LayoutChoice choice = session_.layout();

@@ -159,6 +159,7 @@ QWidget* WhatIfView::make_form() {
   }
   column->addStretch();
   auto* scroll = new QScrollArea;
+  scroll->setFocusPolicy(Qt::NoFocus);  // it follows the control that has the keyboard
   scroll->setWidgetResizable(true);
   scroll->setFrameShape(QFrame::NoFrame);
   scroll->setWidget(form);

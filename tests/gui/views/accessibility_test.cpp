@@ -1,6 +1,9 @@
 #include <QAccessible>
+#include <QTest>
+#include <set>
 
 #include "gui/views/main_window.hpp"
+#include "gui/views/style.hpp"
 #include "gui/views/view_list.hpp"
 #include "tests/gui/application.hpp"
 
@@ -44,6 +47,47 @@ TEST_CASE("everything that takes the keyboard has a name for screen readers", "[
     }
   }
   CHECK(named > 20);
+}
+
+TEST_CASE("Tab goes round the whole window, and one sees where it is", "[gui][views]") {
+  QApplication& application = test::application();
+  application.setStyle(new Style);
+  Session session;
+  MainWindow window(session);
+  window.set_theme(false);
+  window.resize(1366, 768);
+  window.open(QString::fromStdString(test::scenario_path("lessons/pipeline.toml")));
+  test::show_active(window);
+  test::wait_until_idle(session);
+  window.show_view("what-if");  // in front on the right; below is Play
+  QCoreApplication::processEvents();
+  std::set<QWidget*> met;
+  QWidget* first = nullptr;
+  for (int i = 0; i < 400; ++i) {
+    QTest::keyClick(QApplication::focusWidget() ? QApplication::focusWidget() : &window,
+                    Qt::Key_Tab);
+    QWidget* at = QApplication::focusWidget();
+    REQUIRE(at != nullptr);
+    if (at == first) break;
+    if (!first) first = at;
+    INFO(at->metaObject()->className() << " \"" << spoken(*at).toStdString() << "\"");
+    CHECK(met.insert(at).second);
+    CHECK(at->isVisible());
+    const QImage with = window.grab().toImage();
+    at->clearFocus();
+    const QImage without = window.grab().toImage();
+    at->setFocus(Qt::TabFocusReason);
+    CHECK(with != without);
+  }
+  for (QWidget* widget : window.findChildren<QWidget*>()) {
+    const bool reachable = widget->isVisible() && widget->isEnabled() &&
+                           !widget->visibleRegion().isEmpty() &&
+                           (widget->focusPolicy() & Qt::TabFocus) != 0;
+    if (!reachable || is_part(*widget) || widget->focusProxy()) continue;
+    INFO(widget->metaObject()->className() << " \"" << spoken(*widget).toStdString() << "\"");
+    CHECK(met.contains(widget));
+  }
+  application.setStyle("fusion");
 }
 
 TEST_CASE("the table twin tells a screen reader what the timeline shows", "[gui][views]") {
