@@ -190,7 +190,7 @@ class SpaceSearch {
     return simulate_finalists();
   }
 
-  /// Bounds of all points, and those that may fit, the best first.
+  /// Bounds of all points, and those that may fit, the best first; none if the search is stopped.
   void find_bounds(const std::vector<LayoutPoint>& points) {
     std::vector<LayoutBound>& bounds = bounds_of_points_;
     std::vector<std::size_t>& order = order_;
@@ -198,9 +198,12 @@ class SpaceSearch {
     next_ = left_ = 0;
     team_.each((points.size() + 255) / 256, [&](std::size_t part) {
       for (std::size_t i = 256 * part; i < std::min(points.size(), 256 * part + 256); ++i) {
+        if (options_.stop && options_.stop()) return;
         bounds[i] = bounds_.of(points[i]);
       }
     });
+    order.clear();
+    if (stopped()) return;
     order.resize(points.size());
     std::iota(order.begin(), order.end(), 0);
     std::erase_if(order, [&](std::size_t i) { return !may_fit(bounds[i], capacity_); });

@@ -56,7 +56,8 @@ struct SpaceOptions {
   Bytes most_memory;     // of a rank; 0: what its device has
   LayoutConstraints constraints;
   std::function<void(const SpaceNews&)> progress;  // called by one thread at a time
-  std::function<bool()> stop;                      // ends the search when it returns true
+  /// Ends the search when it returns true. Several threads ask at once.
+  std::function<bool()> stop;
 };
 
 struct SpaceResult {

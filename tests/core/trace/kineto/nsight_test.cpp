@@ -181,13 +181,14 @@ TEST_CASE(
   INFO((read ? "" : to_string(read.error())));
   REQUIRE(read.ok());
   const Trace& t = read->trace;
-  const auto graph = std::find_if(t.spans.begin(), t.spans.end(), [&](const Span& s) {
+  const auto found = std::find_if(t.spans.begin(), t.spans.end(), [&](const Span& s) {
     return t.names[t.roles[0].ops[s.op].name] == "CUDA graph 3";
   });
-  REQUIRE(graph != t.spans.end());
-  CHECK(t.streams[t.roles[0].ops[graph->op].stream] == "stream 7");
-  CHECK(t.names[t.roles[0].ops[graph->op].kind] == "compute");
-  CHECK((graph->end - graph->begin).count() == 11000 * 1000);
+  REQUIRE(found != t.spans.end());
+  const Span graph = *found;
+  CHECK(t.streams[t.roles[0].ops[graph.op].stream] == "stream 7");
+  CHECK(t.names[t.roles[0].ops[graph.op].kind] == "compute");
+  CHECK((graph.end - graph.begin).count() == 11000 * 1000);
   CHECK(t.flows.size() == 4);  // its launch, too
   CHECK_THAT(read->remarks.back(), ContainsSubstring("1 launch of a CUDA graph is one span") &&
                                        ContainsSubstring("--cuda-graph-trace=node"));
@@ -217,12 +218,9 @@ TEST_CASE("a folder of exports, one for each rank, is one run on the machines' c
   CHECK(t.backend == "nsys");
   CHECK(t.rank_labels == std::vector<std::string>{"rank 0", "rank 1"});
   // 9 comes before 10, and its session began 7 us before the other's.
-  const auto first = [&](Rank rank) {
-    return std::find_if(t.spans.begin(), t.spans.end(),
-                        [rank](const Span& s) { return s.rank == rank; });
-  };
-  CHECK((first(1)->begin - first(0)->begin).count() == 7000 * 1000);
-  const auto of_second = static_cast<std::size_t>(first(1) - t.spans.begin());
+  CHECK((t.spans.range(0, 1).front().begin - t.spans.range(0, 0).front().begin).count() ==
+        7000 * 1000);
+  const std::size_t of_second = t.spans.range(0, 1).first();
   CHECK(read_arguments(read->sources, t, of_second).ok());
 }
 
