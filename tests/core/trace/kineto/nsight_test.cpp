@@ -192,7 +192,7 @@ TEST_CASE(
   CHECK(t.flows.size() == 4);  // its launch, too
   CHECK_THAT(read->remarks.back(), ContainsSubstring("1 launch of a CUDA graph is one span") &&
                                        ContainsSubstring("--cuda-graph-trace=node"));
-  const auto index = static_cast<std::size_t>(graph - t.spans.begin());
+  const auto index = static_cast<std::size_t>(std::distance(t.spans.begin(), found));
   const auto arguments = read_arguments(read->sources, t, index);
   REQUIRE(arguments.ok());
   CHECK(arguments->front().second == "CUPTI_ACTIVITY_KIND_GRAPH_TRACE");
