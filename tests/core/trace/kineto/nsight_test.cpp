@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #ifdef LOCKSTEP_HAVE_SQLITE
 #include <sqlite3.h>
