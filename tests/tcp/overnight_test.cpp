@@ -337,10 +337,14 @@ TEST_CASE("a run whose folder is taken away ends, and does not go on in another 
 TEST_CASE("a run that may open too few files says so, and may be started again",
           "[tcp][overnight]") {
   const Training t;
-  for (int files = 4; files <= 7; ++files) {
-    const Outcome few =
-        shell(t.folder / "log.txt", "ulimit -n " + std::to_string(files) + "; " + t.command +
-                                        " --resume auto --out " + t.folder / "run");
+  const auto with = [&](int files, const std::string& command) {
+    return shell(t.folder / "log.txt", "ulimit -n " + std::to_string(files) + "; " + command);
+  };
+  // The loader needs some itself, after those that the test was started with.
+  int least = 4;
+  while (with(least, kLockstep + " --version").exit_code != 0) REQUIRE(++least < 100);
+  for (int files = least; files < least + 4; ++files) {
+    const Outcome few = with(files, t.command + " --resume auto --out " + t.folder / "run");
     INFO(files << ": " << few.output);
     CHECK((few.exit_code == 0 || few.exit_code == 4));
     if (few.exit_code != 0) CHECK_THAT(few.output, ContainsSubstring("Too many open files"));
