@@ -115,9 +115,16 @@ class Session : public QObject {
   /// Reads the scenarios again that another program has changed, if no change of ours would be
   /// lost. Returns their files.
   std::vector<std::string> reread();
+  struct Reopened {
+    std::string file;  // empty where there was none
+    /// False if more than one session has died with it as it is: whatever ended them, it is not
+    /// simulated before it changes.
+    bool simulated = true;
+    bool operator==(const Reopened&) const = default;
+  };
   /// Opens again what sessions that were killed had not saved, and keeps in `folder` what this one
-  /// has not. Returns the files that were opened; the name is empty where there was none.
-  std::vector<std::string> keep_changes_in(const QString& folder);
+  /// has not.
+  std::vector<Reopened> keep_changes_in(const QString& folder);
   /// What would make the document's simulation fit, if it does not; null while that is looked for.
   const std::vector<Remedy>* remedies() const;
 

@@ -185,19 +185,20 @@ std::vector<std::string> Session::reread() {
   return files;
 }
 
-std::vector<std::string> Session::keep_changes_in(const QString& folder) {
-  std::vector<std::string> files;
+std::vector<Session::Reopened> Session::keep_changes_in(const QString& folder) {
+  std::vector<Reopened> reopened;
   kept_ = std::make_unique<KeptChanges>(folder);
-  for (const Unsaved& unsaved : kept_->take_over()) {
+  for (const LeftBehind& left : kept_->take_over(documents_opened_)) {
     OpenDocument& document = add_document();
-    document.edited.restore(unsaved);
+    document.edited.restore(left.unsaved);
     document.show_when_ready = true;
-    files.push_back(unsaved.path);
+    reopened.push_back({left.unsaved.path, left.sessions == 1});
     set_document(&document);
-    document_changed();
+    if (reopened.back().simulated) document_changed();
   }
-  keep_changes();  // at once: they lie nowhere else now
-  return files;
+  emit runsChanged();
+  keep_changes();
+  return reopened;
 }
 
 void Session::keep_changes() {

@@ -323,14 +323,22 @@ QStringList MainWindow::recent_files() const {
 }
 
 QString MainWindow::keep_changes_in(const QString& folder) {
-  QStringList names;
-  for (const std::string& path : session_.keep_changes_in(folder)) {
+  QStringList names, left_alone;
+  for (const auto& [path, simulated] : session_.keep_changes_in(folder)) {
     names << (path.empty() ? "a new scenario" : QString::fromStdString(path));
+    if (!simulated) left_alone << names.back();
   }
   if (names.isEmpty()) return {};
-  return "Lockstep was stopped before changes were saved. They are open again, and still not "
-         "saved: " +
-         names.join(", ");
+  QString text =
+      "Lockstep was stopped before changes were saved. They are open again, and still not saved: " +
+      names.join(", ") + ".";
+  if (!left_alone.isEmpty()) {
+    text +=
+        " More than once it was stopped while this was open, which is therefore not simulated "
+        "before you change it: " +
+        left_alone.join(", ") + ".";
+  }
+  return text;
 }
 
 void MainWindow::open(const QString& name) {

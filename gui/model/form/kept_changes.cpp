@@ -15,25 +15,29 @@ namespace {
 
 QString qt(const std::string& text) { return QString::fromStdString(text); }
 
-std::string to_json(const Unsaved& unsaved) {
+/// `sessions` had it open, did not change it, and are dead.
+std::string to_json(const Unsaved& unsaved, int sessions) {
   QJsonArray overrides;
   for (const std::string& entry : unsaved.now.overrides) overrides.append(qt(entry));
   const QJsonObject object{{"path", qt(unsaved.path)},
                            {"saved", qt(unsaved.saved)},
                            {"text", qt(unsaved.now.text)},
-                           {"overrides", overrides}};
+                           {"overrides", overrides},
+                           {"sessions", sessions}};
   return QJsonDocument(object).toJson().toStdString();
 }
 
-std::optional<Unsaved> parse_unsaved(const QByteArray& json) {
-  const QJsonObject object = QJsonDocument::fromJson(json).object();
+std::optional<LeftBehind> read_left(const QString& path) {
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) return std::nullopt;
+  const QJsonObject object = QJsonDocument::fromJson(file.readAll()).object();
   if (!object["text"].isString()) return std::nullopt;  // a disk that was full, or another's file
   const auto text = [&](const char* key) { return object[key].toString().toStdString(); };
   Unsaved unsaved{text("path"), text("saved"), {text("text"), {}}};
   for (const auto& entry : object["overrides"].toArray()) {
     unsaved.now.overrides.push_back(entry.toString().toStdString());
   }
-  return unsaved;
+  return LeftBehind{std::move(unsaved), object["sessions"].toInt() + 1};
 }
 
 }  // namespace
@@ -67,14 +71,14 @@ void KeptChanges::keep(int document, const std::optional<Unsaved>& unsaved) {
     kept_.erase(before);
   } else if (before == kept_.end() || before->second != *unsaved) {
     // A disk that is full keeps what it has; the next change tries again.
-    if (write_file(file_of(document).toStdString(), to_json(*unsaved))) {
+    if (write_file(file_of(document).toStdString(), to_json(*unsaved, 0))) {
       kept_.insert_or_assign(document, *unsaved);
     }
   }
 }
 
-std::vector<Unsaved> KeptChanges::take_over() {
-  std::vector<Unsaved> found;
+std::vector<LeftBehind> KeptChanges::take_over(int first_document) {
+  std::vector<LeftBehind> found;
   const QDir folder(folder_);
   for (const QString& lock_name : folder.entryList({"*.lock"}, QDir::Files, QDir::Name)) {
     const QString name = lock_name.chopped(5);
@@ -83,12 +87,20 @@ std::vector<Unsaved> KeptChanges::take_over() {
     lock.setStaleLockTime(0);
     if (!lock.tryLock()) continue;  // that session lives
     for (const QString& kept : folder.entryList({name + ".*.json"}, QDir::Files, QDir::Name)) {
-      QFile file(folder.filePath(kept));
-      if (!file.open(QIODevice::ReadOnly)) continue;
-      if (std::optional<Unsaved> unsaved = parse_unsaved(file.readAll())) {
-        found.push_back(std::move(*unsaved));
+      const QString theirs = folder.filePath(kept);
+      std::optional<LeftBehind> left = read_left(theirs);
+      if (!left) {
+        QFile::remove(theirs);
+        continue;
       }
-      file.remove();
+      // It becomes ours by its name alone, so that no moment and no full disk loses it.
+      const int document = first_document + static_cast<int>(found.size());
+      if (lock_ && QFile::rename(theirs, file_of(document))) {
+        kept_.insert_or_assign(document, left->unsaved);
+        // Where this fails, one session is not counted.
+        (void)write_file(file_of(document).toStdString(), to_json(left->unsaved, left->sessions));
+      }
+      found.push_back(std::move(*left));
     }
   }
   return found;

@@ -12,6 +12,13 @@
 
 namespace lockstep::gui {
 
+/// What a dead session had not saved.
+struct LeftBehind {
+  Unsaved unsaved;
+  int sessions = 1;  // how many, one after the other, had it open as it is, and died
+  bool operator==(const LeftBehind&) const = default;
+};
+
 /// Of the files in its folder, each session has those that begin with its name, beside a lock that
 /// ends with its process. A session that ends takes its files with it; what a dead one left is for
 /// whoever comes next.
@@ -26,8 +33,8 @@ class KeptChanges {
   /// Keeps what is not saved of a document, in place of what was kept of it; nothing forgets it.
   void keep(int document, const std::optional<Unsaved>& unsaved);
   /// What sessions that are dead left behind, in the order in which they opened it. It is ours to
-  /// keep from here on.
-  std::vector<Unsaved> take_over();
+  /// keep from here on, as that of `first_document` and those that follow.
+  std::vector<LeftBehind> take_over(int first_document);
 
  private:
   QString file_of(int document) const;

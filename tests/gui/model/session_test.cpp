@@ -439,30 +439,39 @@ TEST_CASE("a scenario that another program has changed is read again and simulat
   CHECK_FALSE(session.is_modified());
 }
 
+/// What a kill leaves of the session that keeps its changes in `folder`, once there are any: the
+/// lock of a process that is not there, and the files. It is called before that session ends.
+void copy_as_killed(const QString& folder) {
+  const QDir kept(folder);
+  REQUIRE(QTest::qWaitFor([&] { return !kept.entryList({"*.json"}).empty(); }));
+  for (const QString& name : kept.entryList(QDir::Files)) {
+    QFile::copy(kept.filePath(name), kept.filePath("0" + name));
+    if (!name.endsWith(".lock")) continue;
+    write_bytes(kept.filePath("0" + name).toStdString(),
+                "1999999999\nlockstep\n" + QSysInfo::machineHostName().toStdString() + "\n");
+  }
+}
+
+const std::string kMicrobatches = "parallelism.pipeline_parallel_microbatches";
+
+/// Opens a scenario with twelve microbatches, and is killed.
+void change_and_die(const std::string& path, const QString& kept) {
+  Session killed;
+  CHECK(killed.keep_changes_in(kept).empty());
+  killed.open(path);
+  wait_until_idle(killed);
+  killed.set_override(kMicrobatches, "12");
+  copy_as_killed(kept);
+}
+
 TEST_CASE("what a session that was killed had not saved is open in the next one", "[gui][model]") {
   test::application();
   const TemporaryFolder folder;
   const std::string path = scenario_path("schedules/1f1b-p4-m8.toml");
   const QString kept = QString::fromStdString(folder / "kept");
-  const std::string set = "parallelism.pipeline_parallel_microbatches";
-  {
-    Session killed;
-    CHECK(killed.keep_changes_in(kept).empty());
-    killed.open(path);
-    wait_until_idle(killed);
-    killed.set_override(set, "12");
-    REQUIRE(QTest::qWaitFor([&] { return !QDir(kept).entryList({"*.json"}).empty(); }));
-    // What a kill leaves: the lock of a process that is not there, and the file.
-    for (const QString& name : QDir(kept).entryList(QDir::Files)) {
-      QFile::copy(QDir(kept).filePath(name), QDir(kept).filePath("0" + name));
-    }
-  }
-  for (const QString& lock : QDir(kept).entryList({"*.lock"})) {
-    write_bytes(QDir(kept).filePath(lock).toStdString(),
-                "1999999999\nlockstep\n" + QSysInfo::machineHostName().toStdString() + "\n");
-  }
+  change_and_die(path, kept);
   Session session;
-  CHECK(session.keep_changes_in(kept) == std::vector<std::string>{path});
+  CHECK(session.keep_changes_in(kept) == std::vector<Session::Reopened>{{path, true}});
   wait_until_idle(session);
   CHECK(session.is_modified());
   CHECK(session.run()->scenario->num_microbatches() == 12);
@@ -474,6 +483,29 @@ TEST_CASE("what a session that was killed had not saved is open in the next one"
   session.undo();
   CHECK_FALSE(session.is_modified());
   CHECK(QTest::qWaitFor([&] { return QDir(kept).entryList({"*.json"}).empty(); }));
+}
+
+TEST_CASE("what two sessions died with is open in the next, and simulated once it changes",
+          "[gui][model]") {
+  test::application();
+  const TemporaryFolder folder;
+  const std::string path = scenario_path("schedules/1f1b-p4-m8.toml");
+  const QString kept = QString::fromStdString(folder / "kept");
+  change_and_die(path, kept);
+  {
+    Session again;
+    CHECK(again.keep_changes_in(kept) == std::vector<Session::Reopened>{{path, true}});
+    copy_as_killed(kept);
+  }
+  Session session;
+  CHECK(session.keep_changes_in(kept) == std::vector<Session::Reopened>{{path, false}});
+  wait_until_idle(session);
+  CHECK(session.items().size() == 1);
+  CHECK_FALSE(session.run());
+  session.set_override(kMicrobatches, "16");
+  wait_until_idle(session);
+  REQUIRE(session.run());
+  CHECK(session.run()->scenario->num_microbatches() == 16);
 }
 
 }  // namespace
