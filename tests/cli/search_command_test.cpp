@@ -15,7 +15,7 @@ using test::lockstep;
 /// A tiny model of the zoo on one node of A100s, written to a file of `folder`.
 std::string tiny(const TemporaryFolder& folder, const std::string& preset, int batch, int devices,
                  const std::string& more = "") {
-  const std::string file = folder / "s.toml";
+  std::string file = folder / "s.toml";
   write_bytes(file, "[model]\npreset = \"" + preset +
                         "\"\n[training]\nglobal_batch_size = " + std::to_string(batch) +
                         "\n[cluster]\npreset = \"a100-80\"\ndevices_per_node = " +

@@ -255,7 +255,7 @@ TableContent rank_content(const SummaryPtr& model) {
   const auto rank = [model](std::size_t row) -> const RankCauses& {
     return model->report.causes.ranks[row];
   };
-  const auto time = [](std::string title, std::function<Seconds(std::size_t)> value) {
+  const auto time = [](std::string title, const std::function<Seconds(std::size_t)>& value) {
     return TableColumn{std::move(title), [value](std::size_t row) { return time_text(value(row)); },
                        [value](std::size_t row) { return value(row).v; }};
   };
