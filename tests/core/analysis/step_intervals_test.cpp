@@ -35,11 +35,11 @@ Trace empty_trace(int world) {
     t.same_as.push_back(rank);
     t.role_of_rank.push_back(rank);
     TraceRole role;
-    for (std::uint16_t stream = 0; stream < kStreams.size(); ++stream) {
+    for (std::size_t stream = 0; stream < kStreams.size(); ++stream) {
       for (std::int32_t kind = 0; kind < static_cast<std::int32_t>(kKinds.size()); ++kind) {
         TraceOp op;
         op.name = op.kind = kind;
-        op.stream = stream;
+        op.stream = static_cast<std::uint16_t>(stream);
         role.ops.push_back(op);
       }
     }
@@ -197,7 +197,8 @@ TEST_CASE("the parts of overlapping steps add up to the steps, and these to the 
       }
       REQUIRE(reached == graph.end());
     }
-    REQUIRE(all == length(union_of(std::move(windows))));
+    const auto covered = union_of(std::move(windows));
+    REQUIRE(all == length(covered));
     overlapping += of_windows > all ? 1 : 0;
     for (std::size_t r = 0; r < computing.size(); ++r) {
       REQUIRE(computing[r] == busy(t, static_cast<Rank>(r), true, false));

@@ -75,9 +75,9 @@ TEST_CASE("the report of a profile counts the device's work, each step once", "[
     CHECK(c.communication.v == us(139.9));
   }
   // Rank 1 begins two of the three all-reduces later, by 200 and by 20 us, in two steps.
-  CHECK(r.causes.ranks[0].own_wait.v == us((200 + 20) / 2));
+  CHECK(r.causes.ranks[0].own_wait.v == us((200 + 20) / 2.0));
   CHECK(r.causes.ranks[1].own_wait.v == 0);
-  CHECK(r.causes.ranks[1].caused_wait.v == us((200 + 20) / 2));
+  CHECK(r.causes.ranks[1].caused_wait.v == us((200 + 20) / 2.0));
   CHECK(r.causes.ranks[1].last_arrivals == Approx(1));
   CHECK(r.model.empty());
   const std::string drawn = draw_timeline(imported->trace, {60, 8});

@@ -21,7 +21,7 @@ namespace {
 /// Makes a database with the tables of `nsys export --type sqlite` (2024.5), as far as they are
 /// read, and the given rows.
 std::string export_with(const TemporaryFolder& folder, const std::string& rows) {
-  const std::string path = folder / "report.sqlite";
+  std::string path = folder / "report.sqlite";
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
   const std::string tables = R"(
