@@ -132,13 +132,14 @@ class Meeting {
   Result<void> may_go_on() const {
     const std::string waited =
         "while process " + std::to_string(launch_.rank) + " waited for the others";
-    for (std::size_t rank = 0; rank < sockets_.size(); ++rank) {
-      if (sockets_[rank].open() && is_closed(sockets_[rank])) {
-        return device("process " + std::to_string(rank) + " has gone " + waited);
-      }
-    }
-    if (launch_.cancel == nullptr || !*launch_.cancel) return {};
-    return device("stopped " + waited);
+    const auto gone = std::find_if(sockets_.begin(), sockets_.end(), [](const Socket& socket) {
+      return socket.open() && is_closed(socket);
+    });
+    // This is asked last, because whoever has gone may have been stopped together with this
+    // process.
+    if (launch_.cancel != nullptr && *launch_.cancel) return device("stopped " + waited);
+    if (gone == sockets_.end()) return {};
+    return device("process " + std::to_string(gone - sockets_.begin()) + " has gone " + waited);
   }
 
   /// Waits until another process does something, or the time is up.
