@@ -49,9 +49,18 @@ void read_rope(Members& in, ModelSpec& m) {
   if (rope.error()) in.fail(rope.error()->message);
 }
 
+/// The width of a head where a file does not say it. Without heads, which is refused later, 0.
+std::int64_t usual_head_dim(const ModelSpec& m) { return m.heads > 0 ? m.hidden / m.heads : 0; }
+
 }  // namespace
 
-std::int64_t usual_head_dim(const ModelSpec& m) { return m.heads > 0 ? m.hidden / m.heads : 0; }
+void read_base_sizes(Members& in, ModelSpec& m, const char* ffn) {
+  m.layers = in.integer("num_hidden_layers", 12);
+  m.hidden = in.integer("hidden_size", 768);
+  m.heads = m.kv_heads = in.integer("num_attention_heads", 12);
+  m.head_dim = usual_head_dim(m);
+  m.ffn_hidden = in.integer(ffn, 3072);
+}
 
 void read_llama(Members& in, ModelSpec& m, const LlamaDefaults& defaults) {
   m.architecture = Architecture::Llama;
@@ -268,16 +277,12 @@ void read_gpt2(Members& in, ModelSpec& m) {
   in.dropout("resid_pdrop", 0.1, "residual_dropout");
 }
 
-/// BERT, with the head for masked tokens. Its weights were trained with GELU's approximation by
-/// tanh (modeling.py of google-research/bert), which transformers calls "gelu_new".
-/// BERT, or RoBERTa and what has its classes under another name.
+/// BERT, or RoBERTa and what has its classes under another name, with the head for masked tokens.
+/// BERT's weights were trained with GELU's approximation by tanh (modeling.py of
+/// google-research/bert), which transformers calls "gelu_new".
 void read_bert(Members& in, ModelSpec& m, bool roberta) {
   m.architecture = Architecture::Gpt2;
-  m.layers = in.integer("num_hidden_layers", 12);
-  m.hidden = in.integer("hidden_size", 768);
-  m.heads = m.kv_heads = in.integer("num_attention_heads", 12);
-  m.head_dim = usual_head_dim(m);
-  m.ffn_hidden = in.integer("intermediate_size", 3072);
+  read_base_sizes(in, m, "intermediate_size");
   m.vocab = in.integer("vocab_size", roberta ? 50265 : 30522);
   m.max_seq_len = in.integer("max_position_embeddings", 512) - (roberta ? kRobertaPaddingRows : 0);
   m.token_types = in.integer("type_vocab_size", 2);

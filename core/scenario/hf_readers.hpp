@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-/// The width of a head where a file does not say it. Without heads, which is refused later, 0.
-std::int64_t usual_head_dim(const ModelSpec& m);
+/// The sizes of BERT, OPT and ViT, whose classes have the same defaults: those of a base model.
+/// `ffn` is the key of the width of the MLP.
+void read_base_sizes(HfMembers& in, ModelSpec& m, const char* ffn);
 
 /// What Llama, Mistral, Qwen, Phi-3, Mixtral, Gemma, Granite and OLMo have in common. Where a
 /// configuration class has a default of its own, it is given.

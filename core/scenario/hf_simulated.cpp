@@ -29,11 +29,7 @@ void read_olmo(HfMembers& in, ModelSpec& m, bool second) {
 
 void read_opt(HfMembers& in, ModelSpec& m) {
   m.architecture = Architecture::Gpt2;
-  m.layers = in.integer("num_hidden_layers", 12);
-  m.hidden = in.integer("hidden_size", 768);
-  m.heads = m.kv_heads = in.integer("num_attention_heads", 12);
-  m.head_dim = usual_head_dim(m);
-  m.ffn_hidden = in.integer("ffn_dim", 3072);
+  read_base_sizes(in, m, "ffn_dim");
   m.vocab = in.integer("vocab_size", 50272);
   m.max_seq_len = in.integer("max_position_embeddings", 2048);
   m.tied_embeddings = in.boolean("tie_word_embeddings", true);
@@ -60,11 +56,7 @@ void read_opt(HfMembers& in, ModelSpec& m) {
 
 void read_vit(HfMembers& in, ModelSpec& m) {
   m.architecture = Architecture::Vit;
-  m.layers = in.integer("num_hidden_layers", 12);
-  m.hidden = in.integer("hidden_size", 768);
-  m.heads = m.kv_heads = in.integer("num_attention_heads", 12);
-  m.head_dim = usual_head_dim(m);
-  m.ffn_hidden = in.integer("intermediate_size", 3072);
+  read_base_sizes(in, m, "intermediate_size");
   m.image_size = in.integer("image_size", 224);
   m.patch_size = in.integer("patch_size", 16);
   m.norm_eps = in.number("layer_norm_eps", 1e-12);
