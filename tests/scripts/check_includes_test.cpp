@@ -16,9 +16,9 @@ struct Outcome {
   std::string output;
 };
 
-Outcome check_includes(const std::string& root) {
-  const std::string command =
-      std::string(LOCKSTEP_SOURCE_DIR) + "/scripts/check-includes '" + root + "' 2>&1";
+Outcome check_includes(const std::string& root, const std::string& option = "") {
+  const std::string command = std::string(LOCKSTEP_SOURCE_DIR) + "/scripts/check-includes " +
+                              option + " '" + root + "' 2>&1";
   Outcome outcome;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -105,6 +105,22 @@ TEST_CASE("a folder without a row, and a row that names a later one, are refused
            "lockstep_folder(core/top core/low)\nlockstep_folder(core/low)\n"
            "lockstep_folder(core/new core/low)\n");
   check_refused(tree, "core/top names core/low, which has no earlier row");
+}
+
+TEST_CASE("rows of ARCHITECTURE.md that are not those of CMakeLists.txt are refused, then written",
+          "[scripts]") {
+  const Tree tree;
+  tree.put("ARCHITECTURE.md",
+           "| folder | for | may include |\n| --- | --- | --- |\n"
+           "| `core/low` | a | base |\n| `core/top` | b | low (some_library) |\n");
+  check_refused(tree, "ARCHITECTURE.md: the row of core/low is not that of CMakeLists.txt");
+  CHECK_THAT(tree.check().output, !ContainsSubstring("the row of core/top"));
+  CHECK(check_includes(tree.folder.path.string(), "--write").status == 0);
+  CHECK(tree.check().status == 0);
+  CHECK_THAT(read_bytes(tree.folder / "ARCHITECTURE.md"),
+             ContainsSubstring("| `core/low` | a | |\n| `core/top` | b | low (some_library) |\n"));
+  tree.put("ARCHITECTURE.md", "| `core/low` | a | |\n");
+  check_refused(tree, "ARCHITECTURE.md: core/top has no row");
 }
 
 TEST_CASE("a tree without sources or without a table is an error, not a success", "[scripts]") {
