@@ -50,19 +50,23 @@ class Scale {
   std::int64_t cell_ = 1;
 };
 
-/// Draws the idle stretches of one rank in one step: the wide ones with the pattern of their cause
-/// and, where it fits, its name.
+/// The part of a step in which one rank has no other step.
+struct StepPart {
+  SimTime begin{}, end{};
+};
+
+/// Draws the idle stretches of one rank in one step, as far as they lie `within` its time for that
+/// step: the wide ones with the pattern of their cause and, where it fits, its name.
 class BubbleDrawing {
  public:
-  BubbleDrawing(DisplayList& list, const StepAnalysis& step, Rank rank, const Scale& scale,
-                const QRectF& row, const TextSize& text)
-      : list_(list), scale_(scale), row_(row), text_(text) {
+  BubbleDrawing(DisplayList& list, const StepAnalysis& step, Rank rank, StepPart within,
+                const Scale& scale, const QRectF& row, const TextSize& text)
+      : list_(list), within_(within), scale_(scale), row_(row), text_(text) {
     const auto& all = step.bubbles.list;
     first_ = std::partition_point(all.begin(), all.end(), [&](auto& b) { return b.rank < rank; });
     last_ = std::partition_point(first_, all.end(), [&](auto& b) { return b.rank == rank; });
     // This lies below everything, and shows between narrow spans.
-    list.fill(scale.box(step.graph.begin(), step.graph.end()).intersected(row), Ink::Idle,
-              Hatch::Rising);
+    list.fill(scale.box(within.begin, within.end).intersected(row), Ink::Idle, Hatch::Rising);
   }
 
   /// Draws the bubbles in [begin, end), where nothing computes.
@@ -76,7 +80,9 @@ class BubbleDrawing {
 
  private:
   void draw(const Bubble& bubble) {
-    const QRectF box = scale_.box(bubble.begin, bubble.end).intersected(row_);
+    const QRectF box =
+        scale_.box(std::max(bubble.begin, within_.begin), std::min(bubble.end, within_.end))
+            .intersected(row_);
     list_.fill(box, Ink::Background);
     list_.fill(box, Ink::Idle, hatch_of(bubble.cause));
     const std::string words(to_string(bubble.cause));
@@ -88,6 +94,7 @@ class BubbleDrawing {
   }
 
   DisplayList& list_;
+  const StepPart within_;
   const Scale& scale_;
   const QRectF& row_;
   const TextSize& text_;
@@ -105,15 +112,15 @@ class LaneDrawing {
     draw_spans(segment, [](SimTime, SimTime) {});
   }
 
-  /// Draws the spans, and the bubbles between them.
-  void draw(const LaneSegment& segment, const StepAnalysis& step) {
-    BubbleDrawing bubbles(list_, step, segment.spans().front().rank, scale_, row_, text_);
-    SimTime idle_since = std::max(step.graph.begin(), axis_.begin);
+  /// Draws the spans, and the bubbles between them `within` the rank's time for the step.
+  void draw(const LaneSegment& segment, const StepAnalysis& step, StepPart within) {
+    BubbleDrawing bubbles(list_, step, segment.spans().front().rank, within, scale_, row_, text_);
+    SimTime idle_since = std::max(within.begin, axis_.begin);
     draw_spans(segment, [&](SimTime begin, SimTime end) {
       bubbles.draw(idle_since, begin);
       idle_since = end;
     });
-    bubbles.draw(idle_since, std::min(step.graph.end(), axis_.end));
+    bubbles.draw(idle_since, std::min(within.end, axis_.end));
   }
 
  private:
@@ -416,14 +423,25 @@ std::vector<RulerTick> ruler_ticks(const RunView& run, const TimelineFrame& fram
 void draw_lane(DisplayList& list, const RunView& run, const Lane& lane, const TimeAxis& axis,
                const QRectF& row, const TextSize& text) {
   LaneDrawing drawing(list, run, axis, row, text);
-  for (const LaneSegment& segment : lane.segments) {
-    const StepAnalysis* step =
-        run.lanes.main_of_rank(lane.rank) == &lane ? run.step_of(segment.spans().first()) : nullptr;
-    const SimTime begin = step ? step->graph.begin() : segment.begin();
-    const SimTime end = step ? step->graph.end() : segment.end();
+  const bool main = run.lanes.main_of_rank(lane.rank) == &lane;
+  for (std::size_t i = 0; i < lane.segments.size(); ++i) {
+    const LaneSegment& segment = lane.segments[i];
+    const StepAnalysis* step = main ? run.step_of(segment.spans().first()) : nullptr;
+    // A step ends with its slowest rank, and this one may be in the next step before that: each of
+    // its segments has the time until the next one begins.
+    StepPart within{segment.begin(), segment.end()};
+    if (step) {
+      within = {step->graph.begin(), step->graph.end()};
+      if (i > 0) within.begin = std::max(within.begin, lane.segments[i - 1].end());
+      if (i + 1 < lane.segments.size()) {
+        within.end = std::min(within.end, lane.segments[i + 1].begin());
+      }
+    }
+    const SimTime begin = std::min(within.begin, segment.begin());
+    const SimTime end = std::max(within.end, segment.end());
     if (end <= axis.begin || begin >= axis.end) continue;
     if (step) {
-      drawing.draw(segment, *step);
+      drawing.draw(segment, *step, within);
     } else {
       drawing.draw(segment);
     }

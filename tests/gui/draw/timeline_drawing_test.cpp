@@ -66,6 +66,45 @@ TEST_CASE(
   CHECK_THAT(drained, ContainsSubstring("\"F5") && !ContainsSubstring(" v"));
 }
 
+TEST_CASE("every kernel is drawn above idle time in any window, also where ranks are out of step",
+          "[gui][draw]") {
+  Trace trace = test::empty_trace(2);
+  for (int step = 0; step < 4; ++step) {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      for (int i = 0; i < 5; ++i) {  // rank 0 begins step 1 long before rank 1 ends step 0
+        const SimTime length = rank == 0 ? 18 * kMs : 30 * kMs;
+        const SimTime begin = (5 * step + i) * (length + 2 * kMs);
+        Span kernel = test::span(rank, i, begin, begin + length);
+        kernel.step = step;
+        trace.spans.push_back(kernel);
+      }
+    }
+  }
+  const RunPtr run = make_run("out of step", std::move(trace));
+  for (Rank rank = 0; rank < 2; ++rank) {
+    const Lane& lane = *run->lanes.main_of_rank(rank);
+    for (int begin = 0; begin < 640; begin += 7) {
+      for (const int length : {20, 90, 640}) {
+        INFO("rank " << rank << ", from " << begin << " ms, " << length << " ms long");
+        const TimeAxis axis{begin * kMs, (begin + length) * kMs, 1000};
+        DisplayList list;
+        draw_lane(list, *run, lane, axis, {0, 0, 1000, 20}, kText);
+        CHECK(stands_for(list) == spans_in(lane, axis));
+        for (std::size_t i = 0; i < list.fills.size(); ++i) {
+          if (list.fills[i].stands_for == 0) continue;
+          for (std::size_t above = i + 1; above < list.fills.size(); ++above) {
+            const Fill &kernel = list.fills[i], &other = list.fills[above];
+            const bool hidden = other.ink == Ink::Idle && other.width > 0.01F &&
+                                other.x + other.width > kernel.x + 0.01F &&
+                                kernel.x + kernel.width > other.x + 0.01F;
+            CHECK(!hidden);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a transfer that waits for its peer is a thread, then a box", "[gui][draw]") {
   Trace trace = test::empty_trace(1);
   trace.spans = {{0, OpId{50}, 0, 10 * kMs, 40 * kMs, 60 * kMs}};
