@@ -2,7 +2,7 @@
 PRESET ?= release
 
 .DEFAULT_GOAL := help
-.PHONY: help run gui test bench format lint fresh-check
+.PHONY: help run gui test check bench format lint fresh-check
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,9 @@ test:  ## build and run the test suite, device code included where a CUDA toolki
 	@scripts/install-dependencies
 	@LOCKSTEP_CUDA=$${LOCKSTEP_CUDA:-ON} scripts/build $(PRESET)
 	@scripts/run-tests $(PRESET)
+
+check:  ## build and run the tests of the folders in which something changed
+	@scripts/check $(PRESET)
 
 bench:  ## build and run the benchmarks (always with the bench preset)
 	@scripts/install-dependencies bench
