@@ -158,4 +158,20 @@ Result<std::string> with_overrides(const std::string& text, const std::string& f
   return written;
 }
 
+Result<std::vector<std::string>> overrides_for(const std::string& text, const std::string& file,
+                                               const Scenario& wanted) {
+  std::vector<std::string> overrides;
+  // A value that a text leaves out may follow from others, so that a key that was equal differs
+  // once these are overridden: what still differs then is overridden, too.
+  for (int round = 0; round < 4; ++round) {
+    const LoadedScenario loaded = parse_scenario(text, file, overrides);
+    if (!loaded.ok()) return loaded.errors.front();
+    if (loaded.points.size() > 1) break;
+    const std::vector<std::string> more = differences(loaded.points.front().scenario, wanted);
+    if (more.empty()) return overrides;
+    overrides.insert(overrides.end(), more.begin(), more.end());
+  }
+  return Error{ErrorKind::Unsupported, file + ": no overrides make it the scenario wanted", {}};
+}
+
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/spec/scenario.hpp"
 
 namespace lockstep {
 
@@ -16,5 +17,11 @@ namespace lockstep {
 /// written, because it fixes an axis of a [sweep] or lies in an inline table.
 Result<std::string> with_overrides(const std::string& text, const std::string& file,
                                    const std::vector<std::string>& overrides);
+
+/// Overrides of `text` with which it is the scenario `wanted`: those of its keys whose values
+/// differ, and no others. Errors: the first fault of a text on the way; Unsupported if no overrides
+/// do it, because the text is a [sweep] or a list of tables differs.
+Result<std::vector<std::string>> overrides_for(const std::string& text, const std::string& file,
+                                               const Scenario& wanted);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "core/scenario/document.hpp"
@@ -162,6 +163,32 @@ std::string print_scenario(const Scenario& s) {
   if (s.cluster.loader != DataLoaderSpec{}) text += print_section("data_loader", s.cluster.loader);
   if (!s.expect.empty()) text += print_expectations(s.expect);
   return text;
+}
+
+std::vector<std::string> differences(const Scenario& from, const Scenario& to) {
+  // Values of a printed scenario by "section.key"; a value takes one line.
+  const auto values = [](const Scenario& s) {
+    std::map<std::string, std::string> found;
+    std::istringstream text(print_scenario(s));
+    std::string section;
+    for (std::string line; std::getline(text, line);) {
+      const std::size_t equals = line.find(" = ");
+      if (line.starts_with("[")) {
+        section = line.substr(1, line.find(']') - 1);
+      } else if (equals != std::string::npos && !section.starts_with("[") && section != "expect") {
+        const std::string key = line.substr(0, equals);
+        found[section.empty() ? key : section + "." + key] = line.substr(equals + 3);
+      }
+    }
+    return found;
+  };
+  const auto before = values(from);
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : values(to)) {
+    const auto was = before.find(key);
+    if (was == before.end() || was->second != value) changed.push_back(key + "=" + value);
+  }
+  return changed;
 }
 
 std::vector<ScenarioKey> scenario_keys() {

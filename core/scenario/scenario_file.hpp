@@ -38,6 +38,10 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
 /// gives s, except that relative paths become absolute and the folder is that of the new file.
 std::string print_scenario(const Scenario& scenario);
 
+/// What to override in `from` to get `to`: "section.key=value" for each key whose value differs.
+/// Lists of tables are left out.
+std::vector<std::string> differences(const Scenario& from, const Scenario& to);
+
 /// The text of a cluster profile: the keys of [cluster] at top level, then [device] and the links.
 /// `lockstep calibrate` writes it; the key cluster.profile reads it.
 std::string print_cluster_profile(const ClusterSpec& cluster);

@@ -21,6 +21,14 @@ fs::path shipped_scenarios() {
   return {};
 }
 
+bool is_shipped(const fs::path& file) {
+  std::error_code error;
+  const fs::path all = fs::weakly_canonical(shipped_scenarios(), error);
+  const fs::path one = fs::weakly_canonical(file, error);
+  return !all.empty() &&
+         std::mismatch(all.begin(), all.end(), one.begin(), one.end()).first == all.end();
+}
+
 std::vector<fs::path> scenario_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;

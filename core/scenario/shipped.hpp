@@ -12,6 +12,9 @@ namespace lockstep {
 /// the executable or of the shell, or in one above these; empty if there is none.
 std::filesystem::path shipped_scenarios();
 
+/// Whether a file is in the folder of the shipped scenarios, by whatever path it is named.
+bool is_shipped(const std::filesystem::path& file);
+
 /// The scenario files in `folder` and below, as paths relative to it, sorted.
 std::vector<std::filesystem::path> scenario_files(const std::filesystem::path& folder);
 

@@ -105,6 +105,14 @@ class Session : public QObject {
   /// Faults of the document. If there are any, the run shown is that of the last text without
   /// faults.
   const std::vector<Error>& errors() const;
+  /// See EditedDocument.
+  bool has_own_file() const { return document_ && document_->edited.has_own_file(); }
+  Result<std::string> command() const {
+    return document_->edited.command();
+  }  // requires has_document()
+  /// Opens a layout of the document's scenario as a document of its own, named after it and not
+  /// saved yet: the same text, with the values in which the layout differs.
+  void open_layout(const Scenario& layout);
   bool is_modified() const { return document_ && document_->edited.is_modified(); }
   /// Writes the document to a file, sliders included. Errors are those of EditedDocument::save().
   Result<void> save(const std::string& path);

@@ -6,6 +6,8 @@
 
 #include "backends/simulated_step.hpp"
 #include "core/format/format.hpp"
+#include "core/plan/found_layout.hpp"
+#include "core/scenario/edit_text.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "gui/model/session.hpp"
 
@@ -141,6 +143,27 @@ void Session::edit(Document document, const std::string& merge) {
   if (!document_) document_ = &add_document();
   if (!document_->edited.edit(std::move(document), merge)) return;
   document_->show_when_ready = true;
+  document_changed();
+}
+
+void Session::open_layout(const Scenario& layout) {
+  if (!document_) return;
+  const Document& base = document_->edited.now();
+  const std::filesystem::path file = document_->edited.file_name();
+  const auto changes = overrides_for(base.text, file.string(), layout);
+  Result<std::string> text = layout_file(layout);
+  if (changes) text = with_overrides(base.text, file.string(), *changes);
+  if (!text) return tell_failure(text.error());
+  const std::string stem = file.stem().string();  // of a layout, it has that layout's name, too
+  const std::string name = stem.substr(0, stem.find(", ")) + ", " + layout_name(layout) + ".toml";
+  const std::string path = (file.parent_path() / name).string();
+  const auto open = std::find_if(documents_.begin(), documents_.end(),
+                                 [&](const auto& d) { return d->edited.path() == path; });
+  const bool fresh = open == documents_.end();
+  OpenDocument& shown = fresh ? add_document() : **open;
+  if (fresh) shown.edited.begin(path, {*text, {}});
+  shown.show_when_ready = true;
+  set_document(&shown);
   document_changed();
 }
 

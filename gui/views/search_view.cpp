@@ -120,13 +120,11 @@ void SearchView::start() {
   search_.start(session_.document(), session_.path().empty() ? "scenario.toml" : session_.path());
 }
 
-/// Opens a layout as a change of the document's text, which undo takes back. The text is made
-/// first, because rows_, of which the row is one, is made anew when the session changes.
+/// Opens a layout as a document beside the one whose layouts were searched. The layout is copied,
+/// because rows_, of which the row is one, is made anew when the session changes.
 void SearchView::open(const LayoutRow& row) {
   if (row.open) return;
-  const std::string text = layout_file(row.layout->scenario);
-  if (const RunPtr simulation = session_.simulation()) session_.show(simulation);
-  session_.edit({text, {}});
+  session_.open_layout(Scenario(row.layout->scenario));
 }
 
 int SearchView::line_of(int row) const {

@@ -6,6 +6,7 @@
 #include <QPushButton>
 #include <QRegularExpression>
 
+#include "core/scenario/shipped.hpp"
 #include "gui/views/qt_text.hpp"
 
 namespace lockstep::gui {
@@ -48,9 +49,11 @@ bool save_document(QWidget* parent, Session& session, bool other_name, QString& 
     if (answer == Overwrite::No) return false;
     other_name = answer == Overwrite::OtherName;
   }
-  if (other_name || path.isEmpty()) {
-    path = ask_where_to_write(parent, "Save the scenario", path.isEmpty() ? "scenario.toml" : path,
-                              "Scenarios (*.toml)");
+  if (other_name || !session.has_own_file()) {
+    // What came with Lockstep lies where nobody looks for files of their own.
+    if (path.isEmpty()) path = "scenario.toml";
+    if (is_shipped(path.toStdString())) path = QFileInfo(path).fileName();
+    path = ask_where_to_write(parent, "Save the scenario", path, "Scenarios (*.toml)");
   }
   if (path.isEmpty()) return false;
   const Result<void> saved = session.save(path.toStdString());

@@ -279,11 +279,8 @@ QWidget* WhatIfView::make_buttons() {
     session_.edit({session_.document().text, {}});
   });
   command_ = button("Copy command", "The command line that runs what is shown", [this] {
-    QString command = "lockstep run " + qt(session_.path());
-    for (const std::string& entry : session_.document().overrides) {
-      command += " --set " + qt(entry);
-    }
-    QApplication::clipboard()->setText(command);
+    const Result<std::string> command = session_.command();
+    if (command) QApplication::clipboard()->setText(qt(*command));
   });
   button("Keep A", "Keep what is shown as A, to compare with",
          [this] { session_.store(Slot::A, session_.run()); });
@@ -316,7 +313,10 @@ void WhatIfView::on_document() {
   undo_->setEnabled(session_.can_undo());
   redo_->setEnabled(session_.can_redo());
   text_values_->setEnabled(!document.overrides.empty());
-  command_->setEnabled(!session_.path().empty());
+  const Result<std::string> command = session_.command();
+  command_->setEnabled(command.ok());
+  command_->setToolTip(command ? "The command line that runs what is shown"
+                               : qt(to_string(command.error())));
   fields_.submit(
       [this, document, path = session_.path()](const Cancelled& cancelled) -> Latest::Apply {
         return [this, states = form_state(document.text, path.empty() ? "scenario.toml" : path,

@@ -1,10 +1,16 @@
 #include "gui/model/form/document.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "core/base/read_file.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/edit_text.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/scenario/shipped.hpp"
 #include "gui/model/form/schedule_file.hpp"
 
 namespace lockstep::gui {
@@ -12,6 +18,18 @@ namespace {
 
 void take_override(std::vector<std::string>& overrides, const std::string& key) {
   std::erase_if(overrides, [&](const std::string& entry) { return entry.starts_with(key + "="); });
+}
+
+/// A word of a command line, in quotes if a shell would read it otherwise.
+std::string shell_word(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-./=:,+@%").find(char(c)) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 }  // namespace
@@ -35,7 +53,40 @@ Result<void> EditedDocument::open(const std::string& path) {
   return {};
 }
 
+void EditedDocument::begin(const std::string& path, Document document) {
+  saved_ = {};
+  path_ = path;
+  is_open_ = true;
+  history_ = History<Document>(std::move(document));
+}
+
+bool EditedDocument::has_own_file() const {
+  return std::filesystem::exists(path_) && !is_shipped(path_);
+}
+
+Result<std::string> EditedDocument::command() const {
+  const Error unsaved{ErrorKind::InvalidSpec, "save the scenario first: no command says it", {}};
+  if (!std::filesystem::exists(path_)) return unsaved;
+  std::vector<std::string> overrides = now().overrides;
+  if (now().text != saved_.text) {
+    const LoadedScenario loaded = parse_scenario(now().text, path_, overrides);
+    if (!loaded.ok()) return loaded.errors.front();
+    if (loaded.points.size() > 1) return unsaved;
+    auto found = overrides_for(saved_.text, path_, loaded.points.front().scenario);
+    if (!found) return unsaved;
+    overrides = std::move(*found);
+  }
+  std::string command = "lockstep run " + shell_word(path_);
+  for (const std::string& entry : overrides) command += " --set " + shell_word(entry);
+  return command;
+}
+
 Result<void> EditedDocument::save(const std::string& path) {
+  if (is_shipped(path)) {
+    return Error{ErrorKind::InvalidSpec,
+                 path + " came with Lockstep and is not overwritten: save under another name",
+                 {}};
+  }
   Result<std::string> text = now().text;
   if (!now().overrides.empty()) text = with_overrides(now().text, file_name(), now().overrides);
   if (!text) return text.error();
@@ -47,7 +98,7 @@ Result<void> EditedDocument::save(const std::string& path) {
 }
 
 bool EditedDocument::is_changed_elsewhere() const {
-  if (path_.empty()) return false;
+  if (!has_own_file()) return false;
   const Result<std::string> text = read_file(path_);
   return text && *text != saved_.text;
 }

@@ -35,15 +35,23 @@ class EditedDocument {
   const std::string& path() const { return path_; }  // empty if it is not saved yet
   /// The path, or a name, for messages.
   std::string file_name() const { return path_.empty() ? "scenario.toml" : path_; }
+  /// Whether its file may be written: not if there is none, or one that came with Lockstep, of
+  /// which the document is a copy.
+  bool has_own_file() const;
+  /// The command line that simulates what is shown. Error if the file, with overrides, cannot say
+  /// it: the document must be saved first.
+  Result<std::string> command() const;
   /// Whether text or sliders differ from what the file has.
   bool is_modified() const { return is_open_ && now() != saved_; }
 
   /// Opens the file of a scenario, or of a schedule (.csv), which becomes a scenario that is not
   /// saved yet. Error if the file cannot be read or is not a schedule; what was open stays.
   Result<void> open(const std::string& path);
+  /// Begins with a text that is not saved yet, as if it stood in the file `path`.
+  void begin(const std::string& path, Document document);
   /// Writes the text to a file, with the overrides in it (see with_overrides()), and keeps that as
-  /// a step of the history, so that undo() brings text and sliders back. Errors: Device, and those
-  /// of with_overrides().
+  /// a step of the history, so that undo() brings text and sliders back. Errors: Device, those of
+  /// with_overrides(), and InvalidSpec if the file came with Lockstep.
   Result<void> save(const std::string& path);
 
   /// Whether the file has other content than was read or written here: saving would overwrite what

@@ -81,5 +81,35 @@ TEST_CASE("what cannot be written into the text is an error that names it", "[sc
   CHECK_FALSE(with_overrides(kText, "s.toml", {"training.seq_len=none"}).ok());
 }
 
+TEST_CASE("overrides are found for a scenario, also where other values follow from them",
+          "[scenario]") {
+  const std::string text =
+      "[model]\npreset = \"gpt2-tiny\"\n[training]\nglobal_batch_size = 16\n"
+      "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 4\n"
+      "[parallelism]\ndata_parallel_replicate_degree = 4\n";
+  const std::vector<std::string> wanted = {
+      "parallelism.data_parallel_replicate_degree=2", "parallelism.pipeline_parallel_degree=2",
+      "parallelism.pipeline_parallel_schedule=1F1B", "parallelism.pipeline_parallel_microbatches=4",
+      "activation_checkpoint.mode=full"};
+  const LoadedScenario meant = parse_scenario(text, "s.toml", wanted);
+  REQUIRE(meant.ok());
+  const auto found = overrides_for(text, "s.toml", meant.points.front().scenario);
+  REQUIRE(found);
+  CHECK(found->size() <= wanted.size() + 2);
+  const LoadedScenario got = parse_scenario(text, "s.toml", *found);
+  REQUIRE(got.ok());
+  CHECK(differences(got.points.front().scenario, meant.points.front().scenario).empty());
+  CHECK(overrides_for(text, "s.toml", parse_scenario(text, "s.toml", {}).points.front().scenario)
+            ->empty());
+}
+
+TEST_CASE("no overrides are found for a text that stands for several scenarios", "[scenario]") {
+  const std::string text =
+      "[model]\npreset = \"gpt2-tiny\"\n[sweep]\ntraining.seq_len = [32, 64]\n";
+  const LoadedScenario loaded = parse_scenario(text, "s.toml", {});
+  REQUIRE(loaded.points.size() == 2);
+  CHECK_FALSE(overrides_for(text, "s.toml", loaded.points.back().scenario));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -34,5 +34,16 @@ TEST_CASE("a folder that is not there has no scenarios", "[core][scenario]") {
   CHECK(scenario_files(folder / "none").empty());
 }
 
+TEST_CASE("a file is shipped by whatever path it is named, and a copy of it is not", "[scenario]") {
+  const std::filesystem::path lesson = shipped_scenarios() / "lessons/ddp.toml";
+  CHECK(is_shipped(lesson));
+  CHECK(is_shipped(lesson.parent_path() / ".." / "lessons" / "ddp.toml"));
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(lesson, folder / "link.toml");
+  CHECK(is_shipped(folder / "link.toml"));
+  std::filesystem::copy_file(lesson, folder / "copy.toml");
+  CHECK_FALSE(is_shipped(folder / "copy.toml"));
+}
+
 }  // namespace
 }  // namespace lockstep

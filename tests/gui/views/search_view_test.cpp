@@ -4,6 +4,7 @@
 #include <QPushButton>
 #include <QTableView>
 #include <QTest>
+#include <algorithm>
 
 #include "core/format/format.hpp"
 #include "core/run_folder/run_folder.hpp"
@@ -98,9 +99,12 @@ TEST_CASE("double click and Enter open a layout as the scenario, undo takes it b
   QTableView& table = panel.table();
   const auto expect_open = [&](int row, const QString& layout, const QString& step_time) {
     test::wait_until_idle(panel.session);
-    CHECK(panel.session.errors().empty());
+    for (const Error& error : panel.session.errors()) FAIL(to_string(error));
+    CHECK(QString::fromStdString(panel.session.path()).endsWith("/s, " + layout + ".toml"));
+    CHECK_FALSE(panel.session.has_own_file());
     const std::string& text = panel.session.document().text;
-    CHECK(QString::fromStdString(text).startsWith("# Found by lockstep search: " + layout + "\n"));
+    CHECK(text.starts_with("[model]\npreset = \"gpt2-tiny\"\n"));
+    CHECK(std::count(text.begin(), text.end(), '\n') < 20);  // the base's lines and what differs
     CHECK(panel.open_row() == row);
     CHECK(panel.cell(row, 4) == step_time);
     CHECK(panel.session.run()->scenario == panel.session.simulation()->scenario);
@@ -120,10 +124,10 @@ TEST_CASE("double click and Enter open a layout as the scenario, undo takes it b
   expect_open(1, second, second_time);
   CHECK(table.currentIndex().row() == 1);  // where the user was
 
-  panel.session.undo();
+  CHECK(panel.session.items().size() == 3);
+  panel.session.show(panel.session.items()[1]);
   expect_open(0, first, first_time);
-  panel.session.undo();
-  test::wait_until_idle(panel.session);
+  panel.session.show(panel.session.items()[0]);
   CHECK(panel.session.document() == before);
 }
 

@@ -119,5 +119,43 @@ TEST_CASE("what was not saved is restored over what the file had", "[gui][form]"
   CHECK_FALSE(fresh.can_undo());
 }
 
+TEST_CASE("a scenario that came with Lockstep is never overwritten", "[gui][form]") {
+  const TemporaryFolder folder;
+  const std::string lesson = LOCKSTEP_SOURCE_DIR "/scenarios/lessons/one-f-one-b.toml";
+  const std::string text = read_bytes(lesson);
+  EditedDocument document;
+  REQUIRE(document.open(lesson).ok());
+  CHECK_FALSE(document.has_own_file());
+  REQUIRE(document.edit({text + "\n# mine\n", {}}));
+  CHECK_FALSE(document.save(lesson).ok());
+  CHECK(read_bytes(lesson) == text);
+  REQUIRE(document.save(folder / "mine.toml").ok());
+  CHECK(document.has_own_file());
+}
+
+TEST_CASE("the command of a document says what is shown, text that was changed included",
+          "[gui][form]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "my s.toml";
+  std::string text = read_bytes(LOCKSTEP_SOURCE_DIR "/scenarios/schedules/1f1b-p4-m8.toml");
+  write_bytes(file, text);
+  EditedDocument document;
+  REQUIRE(document.open(file).ok());
+  CHECK(*document.command() == "lockstep run '" + file + "'");
+  REQUIRE(document.set_override("parallelism.pipeline_parallel_microbatches", "12"));
+  CHECK(*document.command() ==
+        "lockstep run '" + file + "' --set parallelism.pipeline_parallel_microbatches=12");
+  const std::string key = "pipeline_parallel_degree = 4";
+  REQUIRE(text.find(key) != std::string::npos);
+  REQUIRE(document.edit({text.replace(text.find(key), key.size(), "pipeline_parallel_degree = 2"),
+                         document.now().overrides}));
+  const std::string command = *document.command();
+  CHECK_THAT(command,
+             ContainsSubstring(" --set parallelism.pipeline_parallel_degree=2") &&
+                 ContainsSubstring(" --set parallelism.pipeline_parallel_microbatches=12"));
+  document.begin(folder / "not there.toml", document.now());
+  CHECK_FALSE(document.command().ok());
+}
+
 }  // namespace
 }  // namespace lockstep::gui
