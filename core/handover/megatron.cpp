@@ -87,7 +87,10 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   }
   a.set(named("training.seq_len"), s.training.seq_len);
   a.set(named("model.max_seq_len"), std::max<std::int64_t>(m.max_seq_len, s.training.seq_len));
-  a.set(named("model.vocab"), m.vocab);
+  // A tokenizer that takes numbers for tokens lets it start as it is. Its end of a text comes
+  // behind the tokens that it is told of, as one more.
+  a.set("tokenizer-type", "NullTokenizer");
+  a.set(named("model.vocab"), m.vocab - 1);
   a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree
   leave_unsaid(unsaid, m.vocab % s.strategy.tensor_parallel_degree != 0,
                "model.vocab = " + std::to_string(m.vocab) +
@@ -376,7 +379,9 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
     a.set(named("checkpoint.folder"), s.checkpoint.folder);
   }
   leave_unsaid(h.unsaid, !t.dataset.empty(),
-               "training.dataset: it reads .bin and .idx of its own tools (--data-path)");
+               "training.dataset: it reads .bin and .idx of its own tools: put --data-path in the "
+               "place of --mock-data, and your tokenizer in that of NullTokenizer");
+  a.flag("mock-data");  // it refuses to start without data
   h.text = a.text();
   h.launch = torchrun(s) + " pretrain_gpt.py $(< FILE)";
 }

@@ -34,8 +34,10 @@ void MegatronReader::read_optimizer() {
 void MegatronReader::read_muon(const std::string& kind) {
   const auto momentum = number("muon-momentum");
   plan_.number("optimizer.momentum", momentum.value_or(0.9), momentum ? from("muon-momentum") : "");
-  const bool nesterov = flag("muon-use-nesterov");
-  plan_.flag("optimizer.nesterov", nesterov, nesterov ? from("muon-use-nesterov") : "");
+  // Until core_v0.17 it was --muon-use-nesterov.
+  const char* name = given("muon-use-nesterov") ? "muon-use-nesterov" : "muon-nesterov";
+  const bool nesterov = flag(name);
+  plan_.flag("optimizer.nesterov", nesterov, nesterov ? from(name) : "");
   take("optimizer.ns_steps", 5);
   const std::string mode = word("muon-scale-mode");
   const double extra = number("muon-extra-scale-factor").value_or(1);

@@ -36,7 +36,7 @@ class Config {
   std::string text() const {
     std::string text;
     for (const auto& [name, lines] : sections_) {
-      if (name == "fault_tolerance" && lines.empty()) continue;
+      if (lines.empty()) continue;
       text += (text.empty() ? "[" : "\n[") + name + "]\n" + lines;
     }
     return text;
@@ -185,6 +185,7 @@ void say_replicas_apart(const Scenario& s, Config& config, std::vector<std::stri
   const LocalSgdSpec& l = s.strategy.local_sgd;
   if (!s.strategy.trains_apart()) return;
   const bool diloco = l.method == SemiSyncMethod::DiLoCo;
+  config.own("job.custom_config_module", quoted("torchtitan.components.ft.config"));
   config.own("fault_tolerance.enable", "true");
   config.own("fault_tolerance.group_size",
              std::to_string(s.strategy.data_parallel_replicate_degree));
@@ -209,8 +210,9 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
 
   std::vector<std::string> sections = {
-      "model",       "optimizer",  "lr_scheduler",          "training",
-      "parallelism", "checkpoint", "activation_checkpoint", "fault_tolerance"};
+      "job",      "model",          "optimizer",  "lr_scheduler",
+      "training", "parallelism",    "checkpoint", "activation_checkpoint",
+      "debug",    "fault_tolerance"};
   // torchao's MXFP8 has E4M3 alone, and scales of tensors have E5M2 for gradients.
   const bool mx = t.fp8 == Fp8Format::E4M3 && t.fp8_recipe == Fp8Scaling::Mxfp8;
   const bool tensors = t.fp8 == Fp8Format::Hybrid && t.fp8_recipe == Fp8Scaling::Tensorwise;
@@ -297,6 +299,11 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                        a.selective_ac_option.find_first_not_of("0123456789") == std::string::npos;
     config.set("activation_checkpoint.selective_ac_option",
                quoted(known ? a.selective_ac_option : "op"));
+    leave_unsaid(
+        h.unsaid, a.selective_ac_option == "op",
+        "activation_checkpoint.selective_ac_option = \"op\": its \"op\" saves what products, "
+        "attention and collectives give, of products every second, and computes all else "
+        "again; here norms and activation functions are computed again");
     leave_unsaid(h.unsaid, !known,
                  "activation_checkpoint.selective_ac_option = \"" + a.selective_ac_option +
                      "\": it has \"op\" and numbers");
@@ -306,7 +313,8 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
 
   say_parallelism(s, config, h.unsaid);
   say_replicas_apart(s, config, h.unsaid);
-  h.text = "# torchtitan 0.2, from the scenario \"" + s.name + "\"\n" + config.text();
+  h.text = "# torchtitan 0.2.1 or 0.2.2 (later ones read no TOML), from the scenario \"" + s.name +
+           "\"\n" + config.text();
   Scenario job = s;
   if (s.strategy.trains_apart()) job.strategy.data_parallel_replicate_degree = 1;
   h.launch = torchrun(job) + " -m torchtitan.train --job.config_file FILE";

@@ -1,5 +1,5 @@
-// Torchtitan names: what settings and models of torchtitan were called before version 0.2, and the
-// models whose sizes a preset has. Internal to core/handover.
+// Torchtitan names: what settings and models of torchtitan were called before version 0.2.1, and
+// the models whose sizes a preset has. Internal to core/handover.
 #pragma once
 
 #include <string_view>
@@ -38,6 +38,8 @@ inline constexpr OldName kOldNames[] = {
     {"lr_scheduler.lr_min", "lr_scheduler.min_lr_factor"},
     {"optimizer.fused", "optimizer.implementation"},
     {"training.fp8_linear", "float8.enable_float8_linear"},
+    {"training.seed", "debug.seed"},
+    {"training.deterministic", "debug.deterministic"},
 };
 
 /// A flavor that is imported and not exported: its family is of another version of torchtitan, or

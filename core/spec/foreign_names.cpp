@@ -9,8 +9,8 @@ namespace {
 /// torchtitan's name is ours.
 constexpr std::string_view kSame = "=";
 
-// torchtitan 0.2 (config/job_config.py), Megatron-LM (training/arguments.py, 2026), DeepSpeed
-// (runtime/config.py, runtime/zero/config.py).
+// torchtitan 0.2.1 and 0.2.2 (config/job_config.py), Megatron-LM (training/arguments.py, 2026),
+// DeepSpeed (runtime/config.py, runtime/zero/config.py).
 constexpr ForeignName kNames[] = {
     {"model.layers", "", "num-layers", ""},
     {"model.hidden", "", "hidden-size", ""},
@@ -48,7 +48,7 @@ constexpr ForeignName kNames[] = {
     {"training.local_batch_size", kSame, "micro-batch-size", "train_micro_batch_size_per_gpu"},
     {"training.global_batch_size", kSame, "global-batch-size", "train_batch_size"},
     {"training.steps", kSame, "train-iters", ""},
-    {"training.seed", kSame, "seed", ""},
+    {"training.seed", "debug.seed", "seed", ""},
     {"training.max_norm", kSame, "clip-grad", "gradient_clipping"},
     {"training.dtype", kSame, "", ""},
     {"training.dataset", kSame, "data-path", ""},
@@ -75,7 +75,7 @@ constexpr ForeignName kNames[] = {
     {"optimizer.eps", kSame, "adam-eps", "optimizer.params.eps"},
     {"optimizer.weight_decay", kSame, "weight-decay", "optimizer.params.weight_decay"},
     {"optimizer.momentum", "", "sgd-momentum", "optimizer.params.momentum"},
-    {"optimizer.nesterov", "", "muon-use-nesterov", ""},
+    {"optimizer.nesterov", "", "muon-nesterov", ""},
     {"optimizer.muon_lr", "", "", "optimizer.params.muon_lr"},
     {"optimizer.ns_steps", "", "muon-num-ns-steps", ""},
     {"optimizer.adjust_lr_fn", "", "muon-scale-mode", ""},

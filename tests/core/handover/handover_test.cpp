@@ -1,7 +1,9 @@
 #include "core/handover/handover.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "core/scenario/scenario_file.hpp"
@@ -50,7 +52,9 @@ TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][ha
                            "--group-query-attention",
                            "--num-query-groups 8",
                            "--seq-length 4096",
-                           "--vocab-size 128256",
+                           "--vocab-size 128255",
+                           "--tokenizer-type NullTokenizer",
+                           "--mock-data",
                            "--swiglu",
                            "--normalization RMSNorm",
                            "--bf16",
@@ -245,7 +249,7 @@ TEST_CASE("Muon has its own words at Megatron-LM and DeepSpeed, and none at torc
       "optimizer.adjust_lr_fn=match_rms_adamw", "parallelism.zero_stage=0"};
   const Handover megatron = of("megatron", scenario(k70b, set));
   for (const char* line :
-       {"--optimizer muon", "--muon-momentum 0.95", "--muon-use-nesterov", "--muon-num-ns-steps 5",
+       {"--optimizer muon", "--muon-momentum 0.95", "--muon-nesterov", "--muon-num-ns-steps 5",
         "--muon-scale-mode spectral", "--muon-extra-scale-factor 0.2", "--muon-tp-mode duplicated",
         "--muon-fp32-matmul-prec medium", "--adam-beta1 0.9"}) {
     INFO(line << "\n" << megatron.text);
@@ -295,6 +299,83 @@ TEST_CASE("Megatron-LM has the dropout of probabilities, torchtitan has none", "
   const std::vector<std::string> unsaid = of("torchtitan", s).unsaid;
   CHECK(std::any_of(unsaid.begin(), unsaid.end(), [](const std::string& line) {
     return line.find("training.attention_dropout") != std::string::npos;
+  }));
+}
+
+/// The keys that a trainer of the version named in tests/data/trainer_keys has.
+std::set<std::string> keys_of(std::string_view trainer) {
+  std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR "/tests/data/trainer_keys/") +
+                     std::string(trainer) + ".txt");
+  std::set<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with('#')) keys.insert(line);
+  }
+  REQUIRE(keys.size() > 50);
+  return keys;
+}
+
+/// The keys of a JSON object, dotted; what is in "params" is of the optimizer's own choosing.
+void add_keys(const nlohmann::json& object, const std::string& prefix,
+              std::set<std::string>& keys) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object() && key != "params") {
+      add_keys(value, prefix + key + ".", keys);
+    } else {
+      keys.insert(prefix + key);
+    }
+  }
+}
+
+/// The keys that an exported text sets.
+std::set<std::string> keys_in(std::string_view trainer, const std::string& text) {
+  std::set<std::string> keys;
+  if (trainer == "deepspeed") {
+    add_keys(nlohmann::json::parse(text), "", keys);
+    return keys;
+  }
+  std::istringstream lines(text);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("--")) keys.insert(line.substr(2, line.find(' ') - 2));
+    if (line.starts_with('[')) section = line.substr(1, line.find(']') - 1) + ".";
+    if (const auto equals = line.find(" = "); equals != std::string::npos && line[0] != '#') {
+      keys.insert(section + line.substr(0, equals));
+    }
+  }
+  return keys;
+}
+
+TEST_CASE("exports have the keys of the versions for which they are, and no others",
+          "[core][handover]") {
+  const auto folder = shipped_scenarios();
+  for (const std::string_view trainer : kTrainers) {
+    const std::set<std::string> known = keys_of(trainer);
+    std::set<std::string> unknown, used;
+    for (const auto& file : scenario_files(folder)) {
+      const LoadedScenario loaded = load_scenario((folder / file).string(), {});
+      if (!loaded.ok()) continue;
+      for (const SweepPoint& point : loaded.points) {
+        const Result<Handover> plan = hand_over(trainer, point.scenario);
+        if (!plan.ok()) continue;
+        for (const std::string& key : keys_in(trainer, plan->text)) {
+          (known.contains(key) ? used : unknown).insert(key);
+        }
+      }
+    }
+    INFO(trainer);
+    CHECK(unknown == std::set<std::string>{});
+    CHECK(used.size() > 10);
+  }
+  CHECK(keys_of("torchtitan").contains("debug.seed"));  // "training.seed" in 0.2.0
+  CHECK_FALSE(keys_of("torchtitan").contains("training.seed"));
+}
+
+TEST_CASE("torchtitan's own selective recomputation is told apart from ours", "[core][handover]") {
+  const std::vector<std::string> selective = {"activation_checkpoint.mode=selective",
+                                              "activation_checkpoint.selective_ac_option=op"};
+  const Handover h = of("torchtitan", scenario(k70b, selective));
+  CHECK(std::any_of(h.unsaid.begin(), h.unsaid.end(), [](const std::string& line) {
+    return line.starts_with("activation_checkpoint.selective_ac_option = \"op\"");
   }));
 }
 

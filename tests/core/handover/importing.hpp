@@ -31,7 +31,7 @@ inline PlanImport imported(Trainer trainer, const std::string& text,
 }
 
 /// The keys in which two scenarios differ, with both values.
-inline std::vector<std::string> differences(const Scenario& a, const Scenario& b) {
+inline std::vector<std::string> differing_lines(const Scenario& a, const Scenario& b) {
   std::istringstream first(print_scenario(a)), second(print_scenario(b));
   std::vector<std::string> found;
   std::string x, y;
@@ -50,7 +50,7 @@ inline std::vector<std::string> lost_in(Trainer trainer, const std::string& text
   const PlanImport back = imported(trainer, there->text, options);
   for (const std::string& lost : back.lost) UNSCOPED_INFO(lost);
   CHECK(back.lost.empty());
-  return differences(before, parsed(back.text));
+  return differing_lines(before, parsed(back.text));
 }
 
 using Lines = std::vector<std::string>;
