@@ -219,7 +219,7 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py $MODEL "${ARGS[@]}"
   CHECK(s.num_microbatches() == 8);  // 64 / (2 x 4)
   CHECK(s.lr_scheduler.warmup_steps == 10);
   CHECK(s.training.param_dtype() == DType::F16);
-  CHECK(plan.lost == std::vector<std::string>{"--weird-flag 7: a scenario has no word for it"});
+  CHECK(plan.lost == std::vector<std::string>{"--weird-flag 7: no equivalent setting"});
   CHECK(mentions(plan.without_effect, "log-interval"));
   CHECK(mentions(plan.taken,
                  "--tensor-model-parallel-size 2 -> "
