@@ -86,7 +86,7 @@ std::string causes_text(const Report& report, const Screen& screen) {
   if (report.causes.ranks.empty() || report.causes.critical_path.empty()) return "";
   if (!(report.step_time.v > 0)) return "";
   const std::string stragglers = straggler_table(report, screen);
-  return bubble_table(report, screen) + shares_lines(report, screen) +
+  return bubble_table(report, screen) + "\n" + shares_lines(report, screen) +
          (stragglers.empty() ? "" : "\n" + stragglers);
 }
 

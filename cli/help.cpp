@@ -13,9 +13,9 @@ constexpr Example kExamples[] = {
     {"", "recommend --model llama2-7b --cluster a100-80", "how to train a 7B on eight A100s"},
     {"", "run scenarios/quickstart.toml --backend cpu --out out/first", "train a small GPT here"},
     {"run", "run scenarios/schedules/1f1b-p4-m8.toml --timeline", "simulate and draw a pipeline"},
-    {"run", "run scenarios/clusters/llama2-7b-fsdp-8xh100.toml --training.seq_len 8192",
-     "with another value of a key; the same as --set training.seq_len=8192"},
-    {"run", "run scenarios/quickstart.toml --backend cpu --out out/first --resume auto",
+    {"run", "run scenarios/quickstart.toml --training.seq_len 128",
+     "with another value of a key; the same as --set training.seq_len=128"},
+    {"run", "run scenarios/quickstart.toml --backend cpu --out out/a --resume auto",
      "train on this machine, or go on where it stopped"},
     {"report", "report out/first --timeline", "figures and timeline of a run"},
     {"report", "report trace.json.gz --names 20", "the 20 kernels with the most time of a trace"},
@@ -32,14 +32,13 @@ constexpr Example kExamples[] = {
      "a decoder of that size on GPUs of 80 GB"},
     {"search", "search scenarios/clusters/llama2-7b-fsdp-8xh100.toml --top 5",
      "the five fastest layouts"},
-    {"search",
-     "search scenarios/clusters/llama2-7b-fsdp-8xh100.toml --nodes 1,2,4 --objective money",
-     "the size of the cluster on which a step costs least"},
+    {"search", "search scenarios/published/gpt2-1558m-h100.toml --nodes 1,2 --sensitivity",
+     "on one node and on two, and what the choice depends on"},
     {"calibrate", "calibrate --backend cpu --quick --out here.toml",
      "a profile of this machine, for cluster.profile"},
     {"validate", "validate validation/training.csv --source 'zb-*' --rows",
      "the published runs of one source, each beside its simulation"},
-    {"collective", "collective --kind all_gather --bytes 64MiB --cluster h100 --nodes 4",
+    {"collective", "collective --kind all_gather --bytes 64MB --cluster h100 --nodes 4",
      "what an all-gather over 32 H100s takes"},
     {"fit", "fit out/first --out fitted.toml", "a profile that agrees with a measured run"},
     {"sample", "sample out/first --prompt \"Once upon a time\" --tokens 50",
@@ -158,8 +157,11 @@ std::string help_text(const CLI::App& app, const Screen& screen) {
       arguments.add(value, description(*option));
     } else {
       Section& section = root || is_general(*option) ? general : options;
-      section.add(option->get_name(false, true) + (value.empty() ? "" : " " + value),
-                  description(*option));
+      std::string name = option->get_name(false, true);
+      if (const std::size_t comma = name.find(','); comma != std::string::npos) {
+        name.insert(comma + 1, " ");
+      }
+      section.add(name + (value.empty() ? "" : " " + value), description(*option));
     }
   }
   std::string text = wrapped(app.get_description() + "\n", screen) + "\n" +

@@ -142,20 +142,19 @@ std::string model_states_text(const Program& program, int ranks, const Screen& s
     parameters += double(program.parameters[p].elements());
   }
   if (parameters == 0) return {};
-  TextTable table({"  GB per rank by formula", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"}, 5);
+  TextTable table({"  GB per rank by formula", "total", "parameters", "gradients", "states"});
   const auto add = [&](const std::string& name, const StateWidths& widths) {
-    std::vector<std::string> row = {"  " + name};
+    static constexpr const char* kStages[] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
+    const auto gb = [](double bytes) { return fmt::format("{:.3g}", bytes / 1e9); };
     for (int stage = 0; stage <= 3; ++stage) {
       const StateBytes states = model_states(parameters, stage, ranks, widths);
-      row.push_back(fmt::format("{:.3g} = {:.3g} + {:.3g} + {:.3g}", states.total() / 1e9,
-                                states.parameters / 1e9, states.gradients / 1e9,
-                                states.optimizer / 1e9));
+      table.add({"  " + name + ", " + kStages[stage], gb(states.total()), gb(states.parameters),
+                 gb(states.gradients), gb(states.optimizer)});
     }
-    table.add(row);
   };
-  add("float32 throughout (4 + 4 + 8 B)", StateWidths{});
+  add("float32 (4 + 4 + 8 B)", StateWidths{});
   add("16-bit, float32 Adam (2 + 2 + 8 B)", {2, 2, 8});
-  add("16-bit, master weights too (2 + 2 + 12 B)", kMixedFp16);
+  add("with master weights (2 + 2 + 12 B)", kMixedFp16);
   return wrapped(
              fmt::format("\n{} {}parameters on {} data-parallel rank{}: parameters + gradients + "
                          "states\n",

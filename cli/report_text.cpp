@@ -292,7 +292,7 @@ std::string rank_differences(const Report& a, const Report& b, const Comparison&
   TextTable ranks({shares_rows(rows) ? "ranks" : "rank",
                    "compute A",
                    "compute B",
-                   "B against A",
+                   "change",
                    {"exposed A", 2},
                    {"exposed B", 2},
                    {"idle A", 1},
@@ -423,7 +423,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
 
   if (!summary.empty()) text += "\n" + summary.text(screen);
 
-  TextTable totals({"", "A", "B", "B against A"});
+  TextTable totals({"", "A", "B", "change"});
   const auto total = [&](const std::string& name, const std::string& x, const std::string& y,
                          double vx, double vy) {
     totals.add({name, x, y, change_text(vx, vy)});
@@ -453,7 +453,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
                    {"count B", 3},
                    "time A",
                    "time B",
-                   "B against A",
+                   "change",
                    {"waiting A", 1},
                    {"waiting B", 1}});
   for (const KindDifference& k : c.kinds) {
@@ -466,8 +466,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
 
   if (!c.ranks.empty()) text += "\n" + rank_differences(a, b, c, screen);
 
-  TextTable streams(
-      {"stream", "time A", "time B", "B against A", {"waiting A", 1}, {"waiting B", 1}});
+  TextTable streams({"stream", "time A", "time B", "change", {"waiting A", 1}, {"waiting B", 1}});
   for (const StreamDifference& s : c.streams) {
     streams.add({s.name, time_text(s.a.time), time_text(s.b.time),
                  change_text(s.a.time.v, s.b.time.v), time_text(s.a.waiting),
@@ -477,7 +476,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
 
   if (std::any_of(c.memory.begin(), c.memory.end(),
                   [](const MemoryDifference& m) { return m.a != m.b; })) {
-    TextTable memory({"most alive of", "A", "B", "B against A"});
+    TextTable memory({"most alive of", "A", "B", "change"});
     for (const MemoryDifference& m : c.memory) {
       memory.add({m.kind, bytes_text(m.a), bytes_text(m.b),
                   change_text(static_cast<double>(m.a.v), static_cast<double>(m.b.v))});
@@ -485,8 +484,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
     text += "\n" + memory.text(screen);
   }
 
-  TextTable worst(
-      {"largest differences by operation", "time A", "time B", "difference", "B against A"});
+  TextTable worst({"largest differences by operation", "time A", "time B", "difference", "change"});
   for (std::size_t i = 0; i < std::min(c.ops.size(), kWorstOffenders); ++i) {
     const OpDifference& op = c.ops[i];
     worst.add({op.name, time_text(op.a.time), time_text(op.b.time),

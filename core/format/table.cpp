@@ -1,6 +1,8 @@
 #include "core/format/table.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "core/format/format.hpp"
 
@@ -10,6 +12,7 @@ namespace {
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kComfortable = 32;  // of a column of words, before others go
 constexpr std::size_t kLeast = 16;        // of a column of words, at the least
+constexpr std::size_t kBrief = 8;         // likewise, if it is cut
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -32,22 +35,45 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// Breaks a line at spaces into lines of `width` characters, the first of which may have `used`
-/// already. Words longer than a line stay whole, or are cut if `cut`.
+/// Whether a word is a unit, so that a number before it stays with it: "0.9 %", "16 GB,".
+bool is_unit(std::string_view word) {
+  static constexpr std::string_view kUnits[] = {"%",  "B",  "kB", "MB", "GB", "TB",
+                                                "ns", "us", "ms", "s",  "$"};
+  word = word.substr(0, word.find_last_not_of(",;.:)") + 1);
+  return std::find(std::begin(kUnits), std::end(kUnits), word) != std::end(kUnits);
+}
+
+/// The parts of a line between which it may be broken, a space apart.
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(line, ' ')) {
+    const bool number = !words.empty() && !words.back().empty() && words.back().back() >= '0' &&
+                        words.back().back() <= '9';
+    if (number && is_unit(word)) {
+      words.back() = {words.back().data(), words.back().size() + 1 + word.size()};
+    } else {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+/// Breaks a line into lines of `width` characters. Words that are longer stay whole, or are cut if
+/// `cut`.
 std::vector<std::string> broken(std::string_view line, std::size_t width, bool cut) {
-  std::vector<std::string> lines(1);
   const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
-  lines.back() = line.substr(0, indent);
+  std::vector<std::string> lines(1, std::string(line.substr(0, indent)));
   bool begun = false;
-  for (std::string_view word : split(line.substr(indent), ' ')) {
+  for (std::string_view word : words_of(line.substr(indent))) {
     const std::size_t room = text_width(lines.back()) + (begun ? 1 : 0) + text_width(word);
     if (begun && room > width) {
       lines.emplace_back();
       begun = false;
     }
     lines.back() += begun ? " " : "";
-    while (cut && text_width(word) > width) {
-      const std::size_t bytes = bytes_of(word, width);
+    while (cut && text_width(lines.back()) + text_width(word) > width) {
+      const std::size_t room_left = width - std::min(width, text_width(lines.back()));
+      const std::size_t bytes = bytes_of(word, std::max<std::size_t>(room_left, 1));
       lines.back() += word.substr(0, bytes);
       lines.emplace_back();
       word.remove_prefix(bytes);
@@ -64,9 +90,11 @@ std::string beginning(const std::string& text, std::size_t width) {
 }
 
 std::size_t longest_word(const std::string& text) {
+  const std::size_t indent = std::min(text.find_first_not_of(' '), text.size());
   std::size_t longest = 0;
-  for (const std::string_view word : split(text, ' '))
-    longest = std::max(longest, text_width(word));
+  for (const std::string_view word : words_of(std::string_view(text).substr(indent))) {
+    longest = std::max(longest, text_width(word) + (longest == 0 ? indent : 0));
+  }
   return longest;
 }
 
@@ -83,37 +111,42 @@ std::size_t sum_of(const std::vector<std::size_t>& widths) {
   return sum;
 }
 
-/// Divides the room that other columns leave among those of words: each has what it needs, or as
-/// much as those that need more.
-void divide(std::vector<std::size_t>& widths, const std::vector<bool>& words, std::size_t room) {
-  std::size_t open = 0, fixed = kGap * (widths.size() - 1);
-  std::vector<bool> cut = words;
-  for (std::size_t c = 0; c < widths.size(); ++c) fixed += words[c] ? 0 : widths[c];
-  open = static_cast<std::size_t>(std::count(words.begin(), words.end(), true));
-  std::size_t rest = room - std::min(room, fixed);
-  for (bool changed = true; changed && open > 0;) {
-    changed = false;
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      if (!cut[c] || widths[c] > rest / open) continue;
-      rest -= widths[c];
-      cut[c] = false;
-      changed = --open > 0;
-      if (open == 0) break;
+/// Divides `room` among columns: each gets what it needs, or as much as the others that need more,
+/// but not less than its longest word if there is room for all of these.
+void divide(std::vector<std::size_t>& widths, std::vector<std::size_t> least, std::size_t room) {
+  const std::size_t gaps = kGap * (widths.size() - 1);
+  room -= std::min(room, gaps);
+  if (sum_of(least) > room + gaps) std::fill(least.begin(), least.end(), 1);
+  const auto level = [&](std::size_t c, std::size_t height) {
+    return std::max(std::min(widths[c], height), std::min(widths[c], least[c]));
+  };
+  std::size_t height = 1;
+  const auto sum = [&](std::size_t h) {
+    std::size_t all = 0;
+    for (std::size_t c = 0; c < widths.size(); ++c) all += level(c, h);
+    return all;
+  };
+  while (height < room && sum(height + 1) <= room) ++height;
+  std::size_t rest = room - std::min(room, sum(height));
+  std::vector<std::size_t> divided;
+  for (std::size_t c = 0; c < widths.size(); ++c) {
+    divided.push_back(level(c, height));
+    if (rest > 0 && divided[c] < widths[c]) {
+      ++divided[c];
+      --rest;
     }
   }
-  for (std::size_t c = 0; c < widths.size(); ++c) {
-    if (!cut[c]) continue;
-    widths[c] = std::max<std::size_t>(rest / open, 1);
-    rest -= std::min(rest, widths[c]);
-    --open;
-  }
+  widths = std::move(divided);
 }
 
 Fitting fit(const std::vector<Heading>& columns, const std::vector<std::vector<std::string>>& rows,
             std::size_t room) {
-  std::vector<std::size_t> cells(columns.size(), 0);
+  std::vector<std::size_t> cells(columns.size(), 0), words(columns.size(), 0);
   for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) cells[c] = std::max(cells[c], text_width(row[c]));
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      cells[c] = std::max(cells[c], text_width(row[c]));
+      words[c] = std::max(words[c], longest_word(row[c]));
+    }
   }
   Fitting fitting;
   for (std::size_t c = 0; c < columns.size(); ++c) fitting.shown.push_back(c);
@@ -134,20 +167,22 @@ Fitting fit(const std::vector<Heading>& columns, const std::vector<std::vector<s
   fitting.widths = widths(whole);
   if (room == 0 || sum_of(fitting.widths) <= room) return fitting;
   const auto remove = [&](std::size_t place) {
-    const std::size_t c = fitting.shown[place];
-    fitting.gone.push_back(columns[c].text.empty() ? "" : columns[c].text);
+    fitting.gone.push_back(columns[fitting.shown[place]].text);
     fitting.shown.erase(fitting.shown.begin() + static_cast<std::ptrdiff_t>(place));
   };
-  while (sum_of(widths(narrow(kComfortable))) > room) {
-    std::size_t next = fitting.shown.size();
-    for (std::size_t i = 0; i < fitting.shown.size(); ++i) {
-      const int goes = columns[fitting.shown[i]].goes;
-      if (goes > 0 && (next == fitting.shown.size() || goes < columns[fitting.shown[next]].goes)) {
-        next = i;
+  std::set<int> turns;
+  for (const Heading& column : columns) {
+    if (column.goes > 0) turns.insert(column.goes);
+  }
+  for (const int turn : turns) {
+    if (sum_of(widths(narrow(kComfortable))) <= room) break;
+    for (std::size_t i = 0; i < fitting.shown.size();) {
+      if (columns[fitting.shown[i]].goes == turn) {
+        remove(i);
+      } else {
+        ++i;
       }
     }
-    if (next == fitting.shown.size()) break;
-    remove(next);
   }
   while (sum_of(widths(narrow(kLeast))) > room) {
     std::size_t last = fitting.shown.size();
@@ -157,20 +192,12 @@ Fitting fit(const std::vector<Heading>& columns, const std::vector<std::vector<s
     if (last == fitting.shown.size()) break;
     remove(last);
   }
-  std::vector<bool> words, brief;
-  for (const std::size_t c : fitting.shown) {
-    words.push_back(columns[c].left);
-    brief.push_back(columns[c].left && columns[c].brief);
-  }
   fitting.widths = widths([&](std::size_t c) { return columns[c].left ? whole(c) : narrow(0)(c); });
   if (sum_of(fitting.widths) > room) {
-    const auto rest = widths([&](std::size_t c) {
-      return columns[c].brief  ? std::min(kLeast, whole(c))
-             : columns[c].left ? whole(c)
-                               : narrow(0)(c);
-    });
-    const bool only_brief = std::find(brief.begin(), brief.end(), true) != brief.end();
-    divide(fitting.widths, only_brief && sum_of(rest) <= room ? brief : words, room);
+    divide(fitting.widths, widths([&](std::size_t c) {
+             return !columns[c].left ? narrow(0)(c) : columns[c].brief ? kBrief : words[c];
+           }),
+           room);
   }
   // Room that is left over goes to headings, from the left.
   for (std::size_t i = 0; i < fitting.shown.size(); ++i) {

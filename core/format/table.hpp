@@ -36,8 +36,8 @@ struct Heading {
     return column;
   }
   std::string text;
-  int goes =
-      0;  // when it is left out for want of room: 1 goes first; 0: only when nothing else can
+  int goes = 0;  // when it is left out for want of room: 1 goes first, and all of a
+                 // number together; 0: only when nothing else can
   bool left = false;
   bool brief = false;  // of words that are cut, so that a row stays a line, and not broken
 };

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/help.hpp"
 #include "core/format/table.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
@@ -118,6 +119,10 @@ TEST_CASE("at 80 columns no line of any command is wider", "[cli]") {
     }
     const CommandOutcome help = test::lockstep({command, "--help"}, 80);
     CHECK(too_wide(help.out, 80).empty());
+    // Examples are not broken, so that they can be copied.
+    for (const Example& example : examples_of(command)) {
+      CHECK_THAT(help.out, ContainsSubstring("  lockstep " + std::string(example.arguments)));
+    }
   }
   CHECK(too_wide(test::lockstep({"--help-all"}, 80).out, 80).empty());
   // --wide shows what has no room, and the table is as wide as it is.
