@@ -67,7 +67,8 @@ class Parser {
   /// What is wrong with the arguments; nothing if they name a command that can run.
   std::optional<Error> parse() {
     std::vector<std::string> arguments = given_;
-    if (!arguments.empty() && arguments.front() == "help") {  // "help run" is "run --help"
+    if (!arguments.empty() && arguments.front() == "help" &&
+        (arguments.size() == 1 || !arguments[1].starts_with("-"))) {  // "help run" is "run --help"
       arguments.erase(arguments.begin());
       arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1), "--help");
     }

@@ -429,9 +429,11 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
     totals.add({name, x, y, change_text(vx, vy)});
   };
   total("step time", time_text(a.step_time), time_text(b.step_time), a.step_time.v, b.step_time.v);
-  total(rate_of(a).unit, count_text(rate_of(a).per_s), count_text(rate_of(b).per_s),
-        rate_of(a).per_s, rate_of(b).per_s);
-  total("MFU", percent_text(a.mfu), percent_text(b.mfu), a.mfu, b.mfu);
+  const auto known = [](double value, std::string text) { return value > 0 ? text : "-"; };
+  const double rate_a = rate_of(a).per_s, rate_b = rate_of(b).per_s;
+  total(rate_of(a).unit, known(rate_a, count_text(rate_a)), known(rate_b, count_text(rate_b)),
+        rate_a, rate_b);
+  total("MFU", known(a.mfu, percent_text(a.mfu)), known(b.mfu, percent_text(b.mfu)), a.mfu, b.mfu);
   total("bubble", percent_text(a.bubble_fraction), percent_text(b.bubble_fraction),
         a.bubble_fraction, b.bubble_fraction);
   total("exposed comm", time_text(a.exposed_comm), time_text(b.exposed_comm), a.exposed_comm.v,

@@ -23,6 +23,7 @@ TEST_CASE("causes that are worth telling are a table, with what is exposed and t
         "warm-up                    2 s       20.0 %\n"
         "exposed communication      1 s       10.0 %\n"
         "all                    3.001 s       30.0 %\n"
+        "\n"
         "exposed        recv 7.5 %, all_gather 2.5 %\n"
         "critical path  backward 60.0 %, forward 35.0 %, recv 5.0 %; 3 times from rank to rank\n");
 }

@@ -115,7 +115,10 @@ TEST_CASE("no argument of a command has the name of one of its options", "[cli]"
   std::size_t arguments = 0;
   for (const std::string& command : commands) {
     const std::string help = lockstep({command, "--help"}).out;
-    const std::vector<std::string> options = words_of(help, "Options:");
+    std::vector<std::string> options = words_of(help, "Options:");
+    for (const std::string& option : words_of(help, "Options of every command:")) {
+      options.push_back(option);
+    }
     CHECK(options.size() > 1);
     for (const std::string& argument : words_of(help, "Arguments:")) {
       INFO(command << " " << argument);
@@ -279,7 +282,7 @@ TEST_CASE("a sweep is one table with a row for every point", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml",
               kSynthetic + "[sweep]\nparallelism.pipeline_parallel_microbatches = [4, 8, 16]\n");
-  const CommandOutcome o = lockstep({"run", folder / "s.toml"});
+  const CommandOutcome o = lockstep({"run", folder / "s.toml", "--wide"});
   REQUIRE(o.exit_code == 0);
   CHECK(std::count(o.out.begin(), o.out.end(), '\n') == 4);
   // Field facts: p = 4, forward 1, backward 2.

@@ -42,7 +42,7 @@ TEST_CASE("every list has a row for each name, and JSON with the same rows", "[c
     INFO(what);
     const auto rows = nlohmann::ordered_json::parse(test::lockstep({"list", what, "--json"}).out);
     REQUIRE(!rows.empty());
-    const std::string text = test::lockstep({"list", what}).out;
+    const std::string text = test::lockstep({"list", what, "--wide"}).out;
     for (const auto& row : rows) {
       CHECK_THAT(text, ContainsSubstring(row.front().get<std::string>()));
     }

@@ -80,12 +80,11 @@ TEST_CASE("at 80 columns no line of any command is wider", "[cli]") {
       {"recommend",
        {{"--model", "gpt2-124m", "--cluster", "a100-80"},
         {"--params", "70B", "--gpu-mem", "64", "--gpus", "8"}}},
-      {"search",
-       {{tiny, "--sensitivity", "--verbose"}, {tiny, "--nodes", "1,2", "--dtype", "fp8"}}},
+      {"search", {{tiny, "--sensitivity", "--verbose"}, {large, "--nodes", "1,2"}}},
       {"calibrate", {}},  // takes half a minute; its table is as wide as a profile's figures
       {"validate",
        {{kRoot + "/validation/collectives.csv", "--rows"},
-        {kRoot + "/validation/training.csv", "--source", "llm.c", "--rows"}}},
+        {kRoot + "/validation/training.csv", "--source", "zb-*", "--rows"}}},
       {"collective", {{"--sweep", "--nodes", "4"}, {"--cluster", "a100-80"}}},
       {"fit", {}},     // needs measurements: fit_test.cpp
       {"sample", {}},  // a text
@@ -126,8 +125,8 @@ TEST_CASE("at 80 columns no line of any command is wider", "[cli]") {
   }
   CHECK(too_wide(test::lockstep({"--help-all"}, 80).out, 80).empty());
   // --wide shows what has no room, and the table is as wide as it is.
-  const CommandOutcome narrow = test::lockstep({"compare", tiny, large}, 80);
-  const CommandOutcome wide = test::lockstep({"compare", tiny, large, "--wide"}, 80);
+  const CommandOutcome narrow = test::lockstep({"search", large}, 80);
+  const CommandOutcome wide = test::lockstep({"search", large, "--wide"}, 80);
   CHECK_THAT(narrow.out, ContainsSubstring("--wide shows all"));
   CHECK_THAT(wide.out, !ContainsSubstring("--wide shows all"));
   CHECK(!too_wide(wide.out, 80).empty());

@@ -53,7 +53,7 @@ TEST_CASE("headings are broken first, then columns go in their order, then words
         "      long    other\n"
         "a  heading  heading\n"
         "x        1        2\n");
-  const std::string narrow = layouts().text({60, false});
+  const std::string narrow = layouts().text({66, false});
   CHECK_THAT(narrow, !ContainsSubstring("9 s") && ContainsSubstring("33.3 %"));
   CHECK_THAT(narrow, ContainsSubstring("(no room for: exposed comm; --wide shows all)"));
   const std::string narrower = layouts().text({40, false});

@@ -326,7 +326,7 @@ TEST_CASE("what follows on the next line is no value of an argument", "[core][ha
                                    "  --num-attention-heads: 4\n  --seq-length: 32\n"
                                    "  --max-position-embeddings: 32\n  --square-relu: true\n"
                                    "  --eod-mask-loss: true\nTEST_TYPE: ckpt\n");
-  CHECK(mentions(plan.lost, "--square-relu true: a scenario"));
+  CHECK(mentions(plan.lost, "--square-relu true: no equivalent"));
   CHECK(mentions(plan.lost, "--eod-mask-loss true: "));
   CHECK(mentions(plan.lost, "give training.eod_mask_loss with"));
   CHECK(!mentions(plan.lost, "TEST_TYPE"));
