@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -20,7 +21,7 @@ std::string rate_text(double per_second, const char* unit) {
   return count_text(per_second / 1e9) + " " + unit;
 }
 
-std::string summary(const ClusterSpec& cluster) {
+std::string summary(const ClusterSpec& cluster, const Screen& screen) {
   const DeviceSpec& device = cluster.device;
   TextTable table({cluster.name, device.name}, 2);
   for (const PeakRate& peak : device.peaks) {
@@ -33,7 +34,7 @@ std::string summary(const ClusterSpec& cluster) {
   table.add({"ranks at full rate", std::to_string(device.concurrent_ranks)});
   table.add({"link", rate_text(cluster.intra_node.bandwidth.v, "GB/s") + ", " +
                          time_text(cluster.intra_node.latency)});
-  return table.text();
+  return table.text(screen);
 }
 
 nlohmann::ordered_json summary_json(const ClusterSpec& cluster) {
@@ -91,7 +92,7 @@ int calibrate_command(const CalibrateArguments& arguments, const Console& consol
     console.out << json_text(json);
     return 0;
   }
-  console.out << summary(*cluster) << "written to " << arguments.out << "\n";
+  console.out << summary(*cluster, console.screen()) << "written to " << arguments.out << "\n";
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 
 namespace lockstep {
 namespace {
@@ -29,7 +30,7 @@ std::string shares_text(Parts parts, Seconds whole) {
   return text;
 }
 
-std::string bubble_table(const Report& r) {
+std::string bubble_table(const Report& r, const Screen& screen) {
   TextTable table({"idle, mean over ranks", "time", "of the step"});
   Seconds total;
   for (const BubbleCause cause : TimeByCause::ids()) {
@@ -40,23 +41,26 @@ std::string bubble_table(const Report& r) {
         {std::string(to_string(cause)), time_text(time), percent_text(time.v / r.step_time.v)});
   }
   table.add({"all", time_text(total), percent_text(total.v / r.step_time.v)});
-  return table.text();
+  return table.text(screen);
 }
 
 /// Lines about the step: which transfers are exposed, and what its critical path consists of.
-std::string shares_lines(const Report& r) {
+std::string shares_lines(const Report& r, const Screen& screen) {
   const auto& path = r.causes.critical_path;
   const auto& exposed = r.causes.exposed_comm;
   const std::string kinds = shares_text({exposed.begin(), exposed.end()}, r.step_time);
   const double crossings = r.causes.critical_path_crossings;
-  return (kinds.empty() ? "" : fmt::format("exposed        {}\n", kinds)) +
-         fmt::format(
-             "critical path  {}{}\n", shares_text({path.begin(), path.end()}, r.step_time),
-             crossings > 0 ? fmt::format("; {:.4g} times from rank to rank", crossings) : "");
+  TextTable table({"", ""}, 2);
+  if (!kinds.empty()) table.add({"exposed", kinds});
+  table.add(
+      {"critical path",
+       shares_text({path.begin(), path.end()}, r.step_time) +
+           (crossings > 0 ? fmt::format("; {:.4g} times from rank to rank", crossings) : "")});
+  return table.text(screen);
 }
 
 /// A table of the ranks for which others waited longest; empty if nobody waited long.
-std::string straggler_table(const Report& r) {
+std::string straggler_table(const Report& r, const Screen& screen) {
   std::vector<std::size_t> order(r.causes.ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -73,16 +77,16 @@ std::string straggler_table(const Report& r) {
                fmt::format("{:.4g}", c.last_arrivals), time_text(c.caused_wait),
                time_text(c.own_wait)});
   }
-  return any ? table.text() : "";
+  return any ? table.text(screen) : "";
 }
 
 }  // namespace
 
-std::string causes_text(const Report& report) {
+std::string causes_text(const Report& report, const Screen& screen) {
   if (report.causes.ranks.empty() || report.causes.critical_path.empty()) return "";
   if (!(report.step_time.v > 0)) return "";
-  const std::string stragglers = straggler_table(report);
-  return bubble_table(report) + shares_lines(report) +
+  const std::string stragglers = straggler_table(report, screen);
+  return bubble_table(report, screen) + "\n" + shares_lines(report, screen) +
          (stragglers.empty() ? "" : "\n" + stragglers);
 }
 

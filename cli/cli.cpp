@@ -8,84 +8,165 @@
 #include <filesystem>
 #include <functional>
 #include <new>
+#include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "backends/backends.hpp"
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
 #include "cli/completion.hpp"
+#include "cli/help.hpp"
+#include "cli/key_options.hpp"
 #include "cli/man_page.hpp"
+#include "cli/measured_commands.hpp"
 #include "cli/model_commands.hpp"
+#include "cli/planning_commands.hpp"
 #include "core/base/file_fault.hpp"
 #include "core/base/nearest.hpp"
-#include "core/fit/constants.hpp"
 #include "core/format/format.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr const char* kExamples = R"(Try:
-  lockstep run scenarios/schedules/1f1b-p4-m8.toml --timeline   simulate a pipeline, draw its bubble
-  lockstep recommend --model llama2-7b --cluster a100-80        how to train a 7B on eight A100s
-  lockstep run scenarios/quickstart.toml --backend cpu --out out/first   train a small GPT here)";
 constexpr int kOurBug = 70;
 
 /// Parses the subcommands of `lockstep` and their arguments, and remembers what to do.
 class Parser {
  public:
-  explicit Parser(const Console& console) : console_(console) {
+  Parser(const Console& console, const std::vector<std::string>& arguments)
+      : console_(console), given_(arguments) {
+    configure_console();
+    app_.formatter_fn([this](const CLI::App* app, const std::string&, CLI::AppFormatMode mode) {
+      const Screen screen{console_.width, console_.out_color};
+      return mode == CLI::AppFormatMode::All ? whole_help_text(*app, screen)
+                                             : help_text(*app, screen);
+    });
     app_.require_subcommand(1);
-    app_.set_help_all_flag("--help-all", "help of every command");
-    app_.set_version_flag("--version", version_text("lockstep"));
-    app_.get_formatter()->column_width(34);
-    app_.footer(kExamples);
+    app_.set_help_flag("-h,--help", "this help");
+    app_.set_help_all_flag("--help-all", "the help of every command");
+    app_.set_version_flag("--version", version_text("lockstep"), "what this binary is");
     add_run();
     add_report();
     add_compare();
     add_show();
     add_verify();
     add_lesson();
-    add_recommend();
-    add_search();
+    planning_.add_to(app_, command_);
     add_calibrate();
-    add_validate();
-    add_collective();
-    add_fit();
+    measured_.add_to(app_, command_);
     models_.add_to(app_, command_);
     add_list();
     refuse_empty_values();
     add_for_shells();  // to which the word that is being typed may be empty
+    add_of_every_command(app_);
+    for (CLI::App* const sub : app_.get_subcommands({})) add_of_every_command(*sub);
   }
 
-  int parse_and_run(std::vector<std::string> arguments) {
-    const std::vector<std::string> given = arguments;
-    run_.command = given;
-    if (given.empty()) {
+  /// What is wrong with the arguments; nothing if they name a command that can run.
+  std::optional<Error> parse() {
+    std::vector<std::string> arguments = given_;
+    if (!arguments.empty() && arguments.front() == "help" &&
+        (arguments.size() == 1 || !arguments[1].starts_with("-"))) {  // "help run" is "run --help"
+      arguments.erase(arguments.begin());
+      arguments.insert(arguments.begin() + (arguments.empty() ? 0 : 1), "--help");
+    }
+    if (const std::string unknown = unknown_command(arguments); !unknown.empty()) {
+      return invalid(unknown);
+    }
+    const CLI::App* const sub = command_in(arguments);
+    if (sub != nullptr && sub->get_option_no_throw("--set") != nullptr) {
+      arguments = with_key_options(arguments);
+    }
+    run_.command = arguments;
+    try {
+      std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+      app_.parse(std::move(reversed));  // CLI11 expects the last argument first
+    } catch (const CLI::Success& e) {   // thrown by --help and --version
+      std::ostringstream text, nowhere;
+      app_.exit(e, text, nowhere);
+      command_ = [this, said = text.str()] { return print(said); };
+    } catch (const CLI::ExtrasError&) {
+      return invalid(unexpected(arguments));
+    } catch (const CLI::ParseError& e) {
+      const std::string of = sub == nullptr ? "" : sub->get_name() + " ";
+      return invalid(fault_of(e, sub) + "\nlockstep " + of + "--help says what it takes");
+    }
+    return std::nullopt;
+  }
+
+  int parse_and_run() {
+    if (given_.empty()) {
       console_.out << app_.help();
       return kUsageError;
     }
-    const std::string unknown = unknown_command(given);
-    if (!unknown.empty()) {
-      console_.err << "error: " << unknown << "\n";
-      return kUsageError;
-    }
-    try {
-      std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the last argument first
-      app_.parse(std::move(arguments));
-    } catch (const CLI::Success& e) {  // thrown by --help and --version
-      return app_.exit(e, console_.out, console_.err);
-    } catch (const CLI::ExtrasError&) {
-      console_.err << "error: " << unexpected(given) << "\n";
-      return kUsageError;
-    } catch (const CLI::ParseError& e) {
-      console_.err << "error: " << e.what() << "\nlockstep --help says what there is\n";
-      return kUsageError;
-    }
+    if (const std::optional<Error> fault = parse()) return report_error(console_, *fault);
     return command_();
   }
 
  private:
+  /// Looks for what every command takes, because errors of other arguments depend on it.
+  void configure_console() {
+    for (auto argument = given_.begin(); argument != given_.end() && *argument != "--";
+         ++argument) {
+      console_.json = console_.json || *argument == "--json";
+      console_.wide = console_.wide || *argument == "--wide";
+      const bool next = *argument == "--color" && argument + 1 != given_.end();
+      const std::string when = next                                ? *(argument + 1)
+                               : argument->starts_with("--color=") ? argument->substr(8)
+                                                                   : "";
+      if (when == "always") set_color(console_, Color::Always);
+      if (when == "never") set_color(console_, Color::Never);
+    }
+  }
+
+  void add_of_every_command(CLI::App& app) {
+    app.add_option("--color", color_, "when to colour (NO_COLOR is honoured)")
+        ->check(CLI::IsMember({"auto", "always", "never"}))
+        ->default_str("auto");
+    app.add_flag("--wide", wide_, "tables as wide as they are, whatever COLUMNS says");
+  }
+
+  const CLI::App* command_in(const std::vector<std::string>& arguments) const {
+    for (const CLI::App* sub : app_.get_subcommands({})) {
+      if (sub->get_name() == first_word(arguments)) return sub;
+    }
+    return nullptr;
+  }
+
+  /// The first argument that is neither an option of the program nor its value.
+  static std::string first_word(const std::vector<std::string>& arguments) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i] == "--color") {
+        ++i;
+      } else if (!arguments[i].starts_with("-")) {
+        return arguments[i];
+      }
+    }
+    return "";
+  }
+
+  /// What CLI11 found, in the words of the help.
+  static std::string fault_of(const CLI::ParseError& e, const CLI::App* sub) {
+    const std::string said = e.what();
+    if (sub == nullptr) return said;
+    for (const CLI::Option* option : sub->get_options()) {
+      const std::string name = option->get_name(), value = value_name(*option);
+      const bool absent = dynamic_cast<const CLI::RequiredError*>(&e) != nullptr &&
+                          option->get_required() && option->count() == 0;
+      if (absent) {
+        return "lockstep " + sub->get_name() + " needs " +
+               (option->get_positional() ? "" : name + " " + value + ": ") +
+               option->get_description();
+      }
+      if (dynamic_cast<const CLI::ArgumentMismatch*>(&e) != nullptr && said.starts_with(name)) {
+        return name + " needs a value: " + value + ", " + option->get_description();
+      }
+    }
+    return said;
+  }
+
   /// An empty value is a variable of the shell that is not set, which must not count as an option
   /// that is not given: a training would be written nowhere, or begin again. A prompt may be empty,
   /// and so is the word that a shell asks to complete. "nan" is no number.
@@ -113,20 +194,22 @@ class Parser {
   }
 
   std::string unknown_command(const std::vector<std::string>& arguments) const {
-    if (arguments.empty() || arguments.front().starts_with("-")) return "";
+    const std::string name = first_word(arguments);
+    if (name.empty()) return "";
     std::vector<std::string> names;
     for (const CLI::App* sub : app_.get_subcommands({})) names.push_back(sub->get_name());
-    const std::string& name = arguments.front();
     if (std::find(names.begin(), names.end(), name) != names.end()) return "";
     const std::string near = nearest(name, names);
     return "unknown command '" + name + "'" +
-           (near.empty() ? "; there are " + joined(names) : "; did you mean '" + near + "'?");
+           (near.empty() ? "; the commands are " + joined(names)
+                         : "; did you mean '" + near + "'?");
   }
 
   /// The message for arguments that are left over, with the nearest valid name, which CLI11 does
   /// not say.
   std::string unexpected(const std::vector<std::string>& arguments) const {
-    const CLI::App* sub = app_.get_subcommand(arguments.front());
+    const CLI::App* sub = command_in(arguments);
+    if (sub == nullptr) return "lockstep was given more than it takes";
     std::vector<std::string> names;
     for (const CLI::Option* option : sub->get_options()) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -137,14 +220,14 @@ class Parser {
         continue;
       }
       const std::string near = nearest(name, names);
-      return "lockstep " + arguments.front() + " has no option '" + name + "'" +
+      return "lockstep " + sub->get_name() + " has no option '" + name + "'" +
              (near.empty() ? ": it has " + joined(names) : "; did you mean '" + near + "'?");
     }
-    return "lockstep " + arguments.front() + " was given more than it takes";
+    return "lockstep " + sub->get_name() + " was given more than it takes";
   }
 
   static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set,
-                           const char* what = "scenario file (TOML)") {
+                           const char* what = "a scenario (TOML)") {
     sub->add_option("scenario", scenario, what)->required()->type_name("FILE");
     sub->add_option("--set", set, "override a key of the scenario, several times")
         ->type_name("SECTION.KEY=VALUE")
@@ -155,7 +238,8 @@ class Parser {
   void add_run() {
     CLI::App* sub =
         app_.add_subcommand("run", "simulate a scenario or a program's text, or train with it");
-    add_scenario(sub, run_.scenario, run_.set, "scenario (TOML), or program as show prints it");
+    add_scenario(sub, run_.scenario, run_.set,
+                 "a scenario (TOML), or a program as show program prints it");
     sub->add_option("--cluster", run_.cluster,
                     "of a program: a preset's name, a profile, or a scenario whose cluster it is")
         ->type_name("PRESET");
@@ -221,7 +305,7 @@ class Parser {
   void add_report() {
     CLI::App* sub = app_.add_subcommand("report", "the figures of a run folder or of a trace");
     sub->add_option("RUN", report_.run,
-                    "run folder, trace, or folder of Kineto traces, one per rank")
+                    "a run folder, a trace, or a folder of Kineto traces, one per rank")
         ->required()
         ->type_name("PATH");
     sub->add_flag("--json", report_.json, "print report.json instead of tables");
@@ -236,10 +320,10 @@ class Parser {
 
   void add_compare() {
     CLI::App* sub = app_.add_subcommand("compare", "lay two runs or traces side by side");
-    sub->add_option("A", compare_.a, "as report takes it, or a scenario (.toml) to simulate")
+    sub->add_option("A", compare_.a, "a first run as report takes it, or a scenario to simulate")
         ->required()
         ->type_name("PATH");
-    sub->add_option("B", compare_.b, "as report takes it, or a scenario (.toml) to simulate")
+    sub->add_option("B", compare_.b, "a second run as report takes it, or a scenario to simulate")
         ->required()
         ->type_name("PATH");
     sub->add_flag("--json", compare_.json, "print JSON instead of tables");
@@ -249,8 +333,10 @@ class Parser {
 
   void add_show() {
     CLI::App* sub = app_.add_subcommand("show", "what a scenario means, without running it");
-    sub->add_option("what", show_.what, "program, schedule, memory or model")->required();
+    sub->add_option("what", show_.what, "what to show: program, schedule, memory or model")
+        ->required();
     add_scenario(sub, show_.scenario, show_.set);
+    sub->get_option("scenario")->required(false);  // show_command() says which is missing
     sub->add_option("--rank", show_.rank, "this rank only");
     sub->add_flag("--csv", show_.csv, "of a schedule: as PyTorch's schedule file");
     sub->add_flag("--communication", show_.communication,
@@ -263,7 +349,7 @@ class Parser {
 
   void add_verify() {
     CLI::App* sub = app_.add_subcommand("verify", "what is wrong with a program's text");
-    sub->add_option("program", verify_.program, "program text, as show program prints it")
+    sub->add_option("program", verify_.program, "a program's text, as show program prints it")
         ->required()
         ->type_name("FILE");
     sub->add_flag("--json", verify_.json, "print JSON: the faults, and what there is of it");
@@ -273,87 +359,13 @@ class Parser {
 
   void add_lesson() {
     CLI::App* sub = app_.add_subcommand("lesson", "a page of the course, its figures simulated");
-    sub->add_option("page", lesson_.page, "page, a file of scenarios/course")
-        ->required()
+    sub->add_option("page", lesson_.page, "a page's number or file; without one: which there are")
         ->type_name("FILE");
     sub->add_option("--picture", lesson_.picture, "the page's picture, as the page links to it")
         ->type_name("PATH");
     sub->add_flag("--json", lesson_.json, "print JSON: the page's parts and questions");
     sub->final_callback(
         [this] { command_ = [this] { return lesson_command(lesson_, console_); }; });
-  }
-
-  void add_search() {
-    CLI::App* sub = app_.add_subcommand("search", "the fastest layouts of a scenario's cluster");
-    add_scenario(sub, search_.scenario, search_.set);
-    sub->add_option("--top", search_.top, "layouts to show")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
-    sub->add_option("--seconds", search_.seconds, "try no further layouts after so long")
-        ->check(CLI::Range(1e-3, 1e9))
-        ->capture_default_str();
-    sub->add_option("--threads", search_.threads, "threads that simulate; 0: one for each core")
-        ->check(CLI::Range(0, 4096))
-        ->capture_default_str();
-    sub->add_option("--finalists", search_.finalists, "layouts to simulate in full")
-        ->check(CLI::Range(1, 1000))
-        ->type_name("N");
-    sub->add_option("--objective", search_.objective, "what decides")
-        ->check(CLI::IsMember({"time", "throughput", "money", "energy", "memory"}))
-        ->capture_default_str();
-    sub->add_flag("--sensitivity", search_.sensitivity, "say what the choice depends on");
-    sub->add_option("--only", search_.only, "a degree that layouts must have, such as tp=8")
-        ->type_name("KEY=N");
-    sub->add_option("--max-memory", search_.max_memory_gb, "the most a rank may need, in GB");
-    const auto several = [&](const char* name, std::vector<int>& list, const char* text) {
-      sub->add_option(name, list, text)->delimiter(',')->check(CLI::Range(1, 1 << 20));
-    };
-    several("--nodes", search_.nodes, "sizes of the cluster to compare, such as 8,16,32");
-    several("--batch", search_.batches, "global batches to compare, such as 512,1024");
-    sub->add_option("--dtype", search_.types, "types of products to compare, such as bfloat16,fp8")
-        ->delimiter(',')
-        ->check(CLI::IsMember(search_types()));
-    sub->add_flag("--keep-schedule", search_.keep_schedule, "only the scenario's schedule");
-    sub->add_flag("--offload", search_.offload, "also with states in host memory");
-    sub->add_flag("--exhaustive", search_.exhaustive, "simulate every layout in full");
-    sub->add_option("--write", search_.write, "write the fastest as a scenario")->type_name("FILE");
-    sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
-    sub->add_flag("--quiet", search_.quiet, "no progress");
-    sub->final_callback(
-        [this] { command_ = [this] { return search_command(search_, console_); }; });
-  }
-
-  void add_recommend() {
-    CLI::App* sub =
-        app_.add_subcommand("recommend", "the fastest layout, beside the usual rules of thumb");
-    sub->add_option("--model", recommend_.model, "a preset, or a Hugging Face config.json");
-    sub->add_option("--cluster", recommend_.cluster, "a preset, or a profile (.toml)");
-    sub->add_option("--nodes", recommend_.nodes, "of the cluster")
-        ->check(CLI::Range(1, 1 << 20))
-        ->capture_default_str();
-    sub->add_option("--batch", recommend_.batch, "sequences of a step (16,384 tokens per GPU)")
-        ->check(CLI::Range(1, 1 << 30))
-        ->type_name("N");
-    sub->add_option("--seq-len", recommend_.seq_len, "tokens of a sequence (the model's, to 8192)")
-        ->check(CLI::Range(1, 1 << 30))
-        ->type_name("N");
-    sub->add_option("--params", recommend_.params, "instead of a model: 125M, 7B, 1.3e9");
-    sub->add_option("--gpu-mem", recommend_.gpu_mem, "instead of a cluster: memory of a GPU")
-        ->type_name("GB")
-        ->check(CLI::PositiveNumber);
-    sub->add_option("--gpus", recommend_.gpus, "instead of a cluster: number of GPUs")
-        ->check(CLI::Range(1, 10000000));
-    sub->add_option("--interconnect", recommend_.interconnect, "nvlink, infiniband or pcie")
-        ->capture_default_str();
-    sub->add_option("--seconds", recommend_.seconds, "try no further layouts after so long")
-        ->check(CLI::Range(1e-3, 1e9))
-        ->capture_default_str();
-    sub->add_option("--threads", recommend_.threads, "threads that search; 0: one for each core")
-        ->check(CLI::Range(0, 4096))
-        ->capture_default_str();
-    sub->add_flag("--json", recommend_.json, "print the answers as JSON");
-    sub->final_callback(
-        [this] { command_ = [this] { return recommend_command(recommend_, console_); }; });
   }
 
   void add_calibrate() {
@@ -370,97 +382,10 @@ class Parser {
         [this] { command_ = [this] { return calibrate_command(calibrate_, console_); }; });
   }
 
-  void add_validate() {
-    CLI::App* sub =
-        app_.add_subcommand("validate", "published runs, simulated beside their measurements");
-    sub->add_option("file", validate_.file, "rows of training runs or collectives (CSV)")
-        ->required()
-        ->type_name("FILE");
-    sub->add_option("--source", validate_.source, "rows of these sources only: 'zb-*'")
-        ->type_name("PATTERN");
-    sub->add_option("--row", validate_.row, "this row only")->type_name("ID");
-    sub->add_option("--set", validate_.set, "override a key of every scenario, several times")
-        ->type_name("SECTION.KEY=VALUE")
-        ->take_all()
-        ->expected(1);
-    sub->add_flag("--rows", validate_.rows, "list every row, too");
-    sub->add_flag("--scenario", validate_.scenario, "print the scenarios instead of running them");
-    sub->add_flag("--json", validate_.json, "print JSON instead of tables");
-    sub->add_flag("--markdown", validate_.markdown, "print the tables of docs/validation.md");
-    sub->add_option("--svg", validate_.svg, "write a diagram: simulated against measured")
-        ->type_name("FILE");
-    sub->add_option("--threads", validate_.threads, "threads that simulate; 0: one for each core")
-        ->check(CLI::Range(0, 4096))
-        ->capture_default_str();
-    sub->add_flag("--quiet", validate_.quiet, "no progress");
-    sub->final_callback(
-        [this] { command_ = [this] { return validate_command(validate_, console_); }; });
-  }
-
-  void add_collective() {
-    CLI::App* sub = app_.add_subcommand("collective", "time and bandwidth of one collective");
-    sub->add_option("--kind", collective_.kind,
-                    "all_reduce, all_gather, reduce_scatter, broadcast or all_to_all")
-        ->capture_default_str();
-    sub->add_option("--bytes", collective_.bytes, "the larger buffer of a rank, as nccl-tests says")
-        ->type_name("SIZE")
-        ->capture_default_str();
-    sub->add_option("--cluster", collective_.cluster, "preset, or a profile's file")
-        ->capture_default_str();
-    sub->add_option("--nodes", collective_.nodes, "nodes")
-        ->check(CLI::Range(1, 1000000))
-        ->capture_default_str();
-    sub->add_option("--ranks", collective_.ranks, "ranks, the first of the nodes' (default: all)")
-        ->check(CLI::Range(2, 10000000));
-    sub->add_flag("--sweep", collective_.sweep, "8 B to 8 GiB, doubling, as nccl-tests does");
-    sub->add_flag("--json", collective_.json, "print JSON instead of a table");
-    sub->final_callback(
-        [this] { command_ = [this] { return collective_command(collective_, console_); }; });
-  }
-
-  void add_fit() {
-    CLI::App* sub = app_.add_subcommand("fit", "constants of a machine from measured times");
-    sub->add_option("inputs", fit_.inputs,
-                    "CSV of step times, run folders, Kineto traces with shapes or folders of these")
-        ->required()
-        ->type_name("PATH");
-    sub->add_option("--fit", fit_.fit,
-                    "constants to fit (docs/fit.md); default: those that the rows can tell")
-        ->type_name("KEY[@PROFILE][=START],...");
-    sub->add_option("--cluster", fit_.cluster, "of traces: a preset's name, or a profile")
-        ->type_name("PRESET");
-    sub->add_option("--set", fit_.set, "override a key of every scenario, several times")
-        ->type_name("SECTION.KEY=VALUE")
-        ->take_all()
-        ->expected(1);
-    sub->add_option("--source", fit_.source, "rows of these sources only: 'zb-*'")
-        ->type_name("PATTERN");
-    sub->add_option("--leave-out", fit_.leave_out,
-                    "what is predicted without having been fitted to: each row, or source")
-        ->check(CLI::IsMember({"row", "source"}))
-        ->capture_default_str();
-    sub->add_option("--out", fit_.out, "write the cluster's profile, for cluster.profile")
-        ->type_name("FILE");
-    sub->add_option("--framework-out", fit_.framework_out,
-                    "write the framework's profile, for framework.profile")
-        ->type_name("FILE");
-    sub->add_flag("--rows", fit_.rows, "list every row, too");
-    sub->add_flag("--json", fit_.json, "print JSON instead of tables");
-    sub->add_option("--threads", fit_.threads, "threads that simulate; 0: one for each core")
-        ->check(CLI::Range(0, 4096))
-        ->capture_default_str();
-    sub->add_flag("--quiet", fit_.quiet, "no progress");
-    std::string constants = "KEY is one of";
-    for (const FitConstant& c : fit_constants()) {
-      constants += "\n  " + std::string(c.key) + ": " + std::string(c.what);
-    }
-    sub->footer(constants);
-    sub->final_callback([this] { command_ = [this] { return fit_command(fit_, console_); }; });
-  }
-
   void add_list() {
     CLI::App* sub = app_.add_subcommand("list", "the names that scenarios and commands take");
-    sub->add_option("what", list_.what, joined(kLists))->required()->check(CLI::IsMember(kLists));
+    sub->add_option("what", list_.what, joined(kLists) + "; without one: which there are")
+        ->check(CLI::IsMember(kLists));
     sub->add_flag("--json", list_.json, "print JSON instead of a table");
     sub->final_callback([this] { command_ = [this] { return list_command(list_, console_); }; });
   }
@@ -470,6 +395,11 @@ class Parser {
     script->add_option("shell", shell_, joined(kShells))->required()->check(CLI::IsMember(kShells));
     script->final_callback(
         [this] { command_ = [this] { return print(completion_script(shell_)); }; });
+    CLI::App* help = app_.add_subcommand("help", "the help of the program or of a command");
+    help->add_option("command", help_of_, "a command")->type_name("COMMAND");
+    CLI::App* version = app_.add_subcommand("version", "what this binary is");
+    version->final_callback(
+        [this] { command_ = [this] { return print(version_text("lockstep") + "\n"); }; });
     CLI::App* page = app_.add_subcommand("man", "this program's manual page, for man -l -");
     page->final_callback([this] { command_ = [this] { return print(man_page(app_)); }; });
     CLI::App* words = app_.add_subcommand("complete", "")->group("");  // what the scripts ask
@@ -484,10 +414,11 @@ class Parser {
     return 0;
   }
 
-  const Console& console_;
+  Console console_;
+  const std::vector<std::string> given_;
   CLI::App app_{
-      "See a distributed training step before paying for it, run it for real, and lay "
-      "the two side by side.",
+      "Predicts the speed and memory of distributed transformer training before GPUs are rented, "
+      "and runs the same plan on a CPU.",
       "lockstep"};
   RunArguments run_;
   ReportArguments report_;
@@ -495,24 +426,28 @@ class Parser {
   ShowArguments show_;
   VerifyArguments verify_;
   LessonArguments lesson_;
-  RecommendArguments recommend_;
-  SearchArguments search_;
   CalibrateArguments calibrate_;
-  ValidateArguments validate_;
-  CollectiveArguments collective_;
-  FitArguments fit_;
+  PlanningCommands planning_{console_};
+  MeasuredCommands measured_{console_};
   ModelCommands models_{console_};
   ListArguments list_;
-  std::string shell_;
+  std::string shell_, color_, help_of_;
+  bool wide_ = false;
   std::vector<std::string> words_;
   std::function<int()> command_;
 };
 
 }  // namespace
 
+std::string fault_in(const std::vector<std::string>& arguments) {
+  std::ostringstream nowhere;
+  const std::optional<Error> fault = Parser({nowhere, nowhere}, arguments).parse();
+  return fault ? fault->message : "";
+}
+
 int run_cli(const std::vector<std::string>& arguments, const Console& console) {
   try {
-    const int code = Parser(console).parse_and_run(arguments);
+    const int code = Parser(console, arguments).parse_and_run();
     console.out.flush();
     if (console.out || code != 0) return code;
     return report_error(

@@ -13,4 +13,8 @@ namespace lockstep {
 /// [expect] failed, 70 for a fault of Lockstep.
 int run_cli(const std::vector<std::string>& arguments, const Console& console);
 
+/// What is wrong with arguments, found without running anything; empty if they name a command that
+/// takes them.
+std::string fault_in(const std::vector<std::string>& arguments);
+
 }  // namespace lockstep

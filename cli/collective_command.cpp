@@ -9,6 +9,7 @@
 #include "cli/json_text.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/collectives.hpp"
@@ -101,8 +102,8 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
   }
 
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  TextTable table({"size", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "algorithm", "protocol"},
-                  0);
+  TextTable table(
+      {"size", "time (us)", "algbw (GB/s)", "busbw (GB/s)", {"algorithm", 2}, {"protocol", 1}}, 0);
   CollectiveEstimate last;
   for (const Bytes size : sizes) {
     last = estimate_collective(*cluster, *kind, size, ranks);
@@ -127,16 +128,15 @@ int collective_command(const CollectiveArguments& arguments, const Console& cons
     console.out << json_text(json);
     return 0;
   }
-  console.out << fmt::format("{} of {} ranks on {} {} of {}\n", arguments.kind, ranks,
-                             cluster->nodes, cluster->nodes == 1 ? "node" : "nodes",
-                             cluster->device.name)
-              << (cluster->network.library == CollectiveLibrary::Ring
-                      ? fmt::format("{}, n = {}, α = {}, B = {} GB/s ({})\n\n", last.formula, ranks,
-                                    time_text(last.link.latency), rate_text(last.link.bandwidth),
-                                    last.over)
-                      : fmt::format("as NCCL chooses; {} of {} GB/s\n\n", last.over,
-                                    rate_text(last.link.bandwidth)))
-              << table.text();
+  const std::string head =
+      fmt::format("{} of {} ranks on {} {} of {}\n", arguments.kind, ranks, cluster->nodes,
+                  cluster->nodes == 1 ? "node" : "nodes", cluster->device.name) +
+      (cluster->network.library == CollectiveLibrary::Ring
+           ? fmt::format("{}, n = {}, α = {}, B = {} GB/s ({})\n\n", last.formula, ranks,
+                         time_text(last.link.latency), rate_text(last.link.bandwidth), last.over)
+           : fmt::format("as NCCL chooses; {} of {} GB/s\n\n", last.over,
+                         rate_text(last.link.bandwidth)));
+  console.out << wrapped(head, console.screen(), 2) << table.text(console.screen());
   return 0;
 }
 

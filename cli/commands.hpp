@@ -55,7 +55,7 @@ int report_command(const ReportArguments& arguments, const Console& console);
 inline const std::vector<std::string> kLists = {"models",     "clusters", "schedules", "scenarios",
                                                 "frameworks", "backends", "keys"};
 struct ListArguments {
-  std::string what;  // of kLists
+  std::string what;  // of kLists; empty: which there are
   bool json = false;
 };
 int list_command(const ListArguments& arguments, const Console& console);
@@ -85,7 +85,7 @@ struct VerifyArguments {
 int verify_command(const VerifyArguments& arguments, const Console& console);
 
 struct LessonArguments {
-  std::string page;     // Markdown file
+  std::string page;     // Markdown file, or the number of a shipped one; empty: which there are
   std::string picture;  // path of the page's picture; empty: none
   bool json = false;
 };
@@ -124,7 +124,7 @@ struct SearchArguments {
   std::vector<int> nodes;          // cluster sizes; empty: the scenario's
   std::vector<int> batches;        // global batches, in sequences; empty: the scenario's
   std::vector<std::string> types;  // of search_types(), in which layers multiply; likewise
-  bool json = false, quiet = false;
+  bool json = false, quiet = false, verbose = false;
   std::string write;  // scenario file to write for the fastest layout; empty: none
 };
 const std::vector<std::string>& search_types();

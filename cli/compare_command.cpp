@@ -94,8 +94,8 @@ int compare_command(const CompareArguments& arguments, const Console& console) {
     console.out << json_text(comparison_json(a.run->report, b.run->report, comparison));
     return 0;
   }
-  console.out << comparison_text(arguments.a, a.run->report, arguments.b, b.run->report,
-                                 comparison);
+  console.out << comparison_text(arguments.a, a.run->report, arguments.b, b.run->report, comparison,
+                                 console.screen());
   return 0;
 }
 

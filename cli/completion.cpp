@@ -34,6 +34,13 @@ Words values_of(const CLI::App& command, const CLI::Option& option) {
     }
     return keys;
   }
+  if (of == "help") {
+    Words commands;
+    for (const CLI::App* sub : command.get_parent()->get_subcommands({})) {
+      if (!sub->get_group().empty()) commands.push_back(sub->get_name());
+    }
+    return commands;
+  }
   if (of == "show" && name == "what") return {"program", "schedule", "memory", "model"};
   return choices_of(option);
 }
@@ -84,6 +91,10 @@ Words completions(const CLI::App& app, const Words& words) {
   } else if (last.starts_with('-')) {
     for (const CLI::Option* option : command->get_options()) {
       for (const std::string& name : option->get_lnames()) all.push_back("--" + name);
+    }
+    // Every key is an option; they are too many to be offered before one is begun.
+    if (last.size() > 2 && command->get_option_no_throw("--set") != nullptr) {
+      for (const ScenarioKey& key : scenario_keys()) all.push_back("--" + key.name);
     }
   } else {
     for (const CLI::App* sub : command->get_subcommands({})) {

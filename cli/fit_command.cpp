@@ -175,7 +175,7 @@ int fit_command(const FitArguments& arguments, const Console& console) {
   }
   if (console.live && !arguments.quiet) {
     options.progress = [&](std::size_t simulations) {
-      console.err << fmt::format("\r\x1b[K{} simulations", simulations) << std::flush;
+      show_status(console, fmt::format("{} simulations", simulations));
     };
   }
   if (arguments.fit.empty()) {
@@ -184,7 +184,7 @@ int fit_command(const FitArguments& arguments, const Console& console) {
     targets = std::move(*chosen);
   }
   const Result<Fit> fit = fit_constants_to(inputs.rows, targets, options);
-  if (options.progress) console.err << "\r\x1b[K" << std::flush;
+  if (options.progress) show_status(console, "");
   if (!fit) return report_error(console, fit.error());
   if (const Result<void> written = write_profiles(arguments, *fit, inputs.rows); !written) {
     return report_error(console, written.error());
@@ -192,9 +192,11 @@ int fit_command(const FitArguments& arguments, const Console& console) {
   if (!arguments.quiet) {
     for (const std::string& remark : inputs.remarks) report_note(console, remark);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    console.err << fmt::format("{} simulations in {:.1f} s\n", fit->simulations, passed.count());
+    report_note(console,
+                fmt::format("{} simulations in {:.1f} s", fit->simulations, passed.count()));
   }
-  console.out << (arguments.json ? fit_json(*fit, inputs.remarks) : fit_text(*fit, arguments.rows));
+  console.out << (arguments.json ? fit_json(*fit, inputs.remarks)
+                                 : fit_text(*fit, arguments.rows, console.screen()));
   return 0;
 }
 

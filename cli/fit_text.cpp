@@ -8,6 +8,7 @@
 
 #include "cli/json_text.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/validation/statistics.hpp"
 
 namespace lockstep {
@@ -93,10 +94,11 @@ const char* word_of(ParameterState state) {
 
 }  // namespace
 
-std::string fit_text(const Fit& fit, bool with_rows) {
+std::string fit_text(const Fit& fit, bool with_rows, const Screen& screen) {
   std::string text;
   if (with_rows) {
-    TextTable table({"row", "measured", "before", "after", "left out", "remark"});
+    TextTable table(
+        {"row", "measured", {"before", 1}, "after", "left out", Heading::words("remark")});
     for (const FittedRow& row : fit.rows) {
       std::vector<std::string> cells = {row.name, time_text(row.measured)};
       for (const auto& [name, simulated] : kKinds) {
@@ -105,23 +107,28 @@ std::string fit_text(const Fit& fit, bool with_rows) {
       cells.emplace_back(row.fitted ? "" : "not fitted to");
       table.add(cells);
     }
-    text += table.text() + "\n";
+    text += table.text(screen) + "\n";
   }
   if (fit.constants.empty()) {
     text += "No constant brings rows closer that it was not fitted to: the profile stays.\n";
   } else {
-    TextTable table({"constant", "profile", "was", "fitted", "within two errors", "remark"}, 2);
+    TextTable table({"constant",
+                     Heading::words("profile"),
+                     "was",
+                     "fitted",
+                     {"within two errors", 1},
+                     Heading::words("remark")});
     for (const FittedConstant& c : fit.constants) {
       table.add({std::string(c.target.constant->key), joined(c.profiles), number(c.before),
                  number(c.value), interval(c), remark(c)});
     }
-    text += table.text();
+    text += table.text(screen);
   }
   TextTable table({"error", "rows", "median", "90th %ile", "bias", "within 10 %"});
   add_figures(table, fit, true, "");
   if (fitted_count(fit) < fit.rows.size())
     add_figures(table, fit, false, ", of rows not fitted to");
-  return text + "\n" + table.text();
+  return text + "\n" + table.text(screen);
 }
 
 std::string fit_json(const Fit& fit, const std::vector<std::string>& remarks) {

@@ -70,7 +70,7 @@ int import_plan_command(const WeightsArguments& arguments, const Console& consol
     if (!plan->without_effect.empty()) {
       report_note(console, "without effect on a plan: " + joined_names(plan->without_effect));
     }
-    for (const std::string& lost : plan->lost) report_note(console, "not taken: " + lost);
+    for (const std::string& lost : plan->lost) report_note(console, "ignored: " + lost);
   }
   // What the file says may be what a scenario refuses, which the user should know now.
   const LoadedScenario loaded = parse_scenario(plan->text, name, {});
@@ -111,7 +111,8 @@ int handover_command(const WeightsArguments& arguments, const Console& console) 
     return 0;
   }
   report_note(console, "start it with: " + launch);
-  for (const std::string& unsaid : plan->unsaid) report_note(console, "not said: " + unsaid);
+  for (const std::string& unsaid : plan->unsaid)
+    report_note(console, "no equivalent setting: " + unsaid);
   return 0;
 }
 

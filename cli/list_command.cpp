@@ -1,5 +1,6 @@
 // lockstep list: the names that scenarios and commands take, with what stands behind each.
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/model/model.hpp"
 #include "core/scenario/choices.hpp"
 #include "core/scenario/presets.hpp"
@@ -113,35 +115,54 @@ Rows scenarios() {
   return rows;
 }
 
-/// Texts are cut to what is left of the line, so that a row stays a line.
-std::string table_of(const Rows& rows, int width) {
-  std::vector<std::string> heading;
-  for (const auto& [name, value] : rows.front().items()) heading.push_back(name);
-  TextTable table(heading, 1);
-  std::size_t first = 0;
-  for (const Row& row : rows) first = std::max(first, row.front().get<std::string>().size());
-  const bool prose = heading.size() == 2;
-  const std::size_t room =
-      static_cast<std::size_t>(std::max<int>(width - static_cast<int>(first) - 2, 20));
+/// Columns of text are on the left.
+std::string table_of(const Rows& rows, const Screen& screen) {
+  std::vector<Heading> columns;
+  int goes = static_cast<int>(rows.front().size());
+  for (const auto& [name, first] : rows.front().items()) {
+    const bool words = std::any_of(rows.begin(), rows.end(), [&, key = name](const Row& row) {
+      return row.value(key, Row()).is_string();
+    });
+    columns.push_back(words ? Heading::words(name) : Heading(name, --goes));
+  }
+  columns.back().brief = rows.front().size() == 2;
+  TextTable table(columns);
   for (const Row& row : rows) {
     std::vector<std::string> cells;
-    for (const std::string& name : heading) {
-      const Row value = row.value(name, Row());
-      std::string cell = value.is_null()     ? ""
-                         : value.is_string() ? value.get<std::string>()
-                                             : count_text(value.get<double>());
-      if (prose && !cells.empty() && cell.size() > room) cell = cell.substr(0, room - 3) + "...";
-      cells.push_back(std::move(cell));
+    for (const Heading& column : columns) {
+      const Row value = row.value(column.text, Row());
+      cells.push_back(value.is_null()     ? ""
+                      : value.is_string() ? value.get<std::string>()
+                                          : count_text(value.get<double>()));
     }
     table.add(std::move(cells));
   }
-  return table.text();
+  return table.text(screen);
+}
+
+/// What each list is of, for who names none.
+Rows lists() {
+  const std::array<std::pair<const char*, std::size_t>, 7> all = {
+      {{"models", model_preset_names().size()},
+       {"clusters", cluster_preset_names().size()},
+       {"schedules", std::size(kSchedules)},
+       {"scenarios", scenario_files(shipped_scenarios()).size()},
+       {"frameworks", framework_preset_names().size()},
+       {"backends", backend_names().size()},
+       {"keys", scenario_keys().size()}}};
+  Rows rows;
+  for (const auto& [name, size] : all) {
+    rows.push_back(
+        {{"list", name}, {"entries", size}, {"command", "lockstep list " + std::string(name)}});
+  }
+  return rows;
 }
 
 }  // namespace
 
 int list_command(const ListArguments& arguments, const Console& console) {
   Rows rows;
+  if (arguments.what.empty()) rows = lists();
   if (arguments.what == "models") rows = models();
   if (arguments.what == "clusters") rows = clusters();
   if (arguments.what == "schedules") rows = schedules();
@@ -162,12 +183,11 @@ int list_command(const ListArguments& arguments, const Console& console) {
   if (arguments.json) {
     console.out << json_text(rows);
   } else if (rows.empty()) {
-    console.err
-        << "error: no shipped scenarios beside this executable or above this folder: run it "
-           "in a clone of the repository, or install it\n";
-    return 2;
+    return report_error(console,
+                        invalid("no shipped scenarios beside this executable or above this folder: "
+                                "run it in a clone of the repository, or install it"));
   } else {
-    console.out << table_of(rows, console.width);
+    console.out << table_of(rows, console.screen());
   }
   return 0;
 }

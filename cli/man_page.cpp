@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/help.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -24,12 +26,16 @@ std::string troff(const std::string& text) {
 
 std::string option_text(const CLI::Option& option) {
   std::string text = ".TP\n.B " + troff(option.get_name(false, true));
-  const std::string type = option.get_type_name();
-  if (option.get_items_expected_max() > 0 && !type.empty()) text += " \\fI" + troff(type) + "\\fR";
+  const std::string value = value_name(option);
+  if (!value.empty()) text += " \\fI" + troff(value) + "\\fR";
   text += "\n" + troff(option.get_description());
-  const std::string value = option.get_default_str();
-  if (!value.empty()) text += " (default: " + troff(value) + ")";
+  const std::string usual = option.get_default_str();
+  if (!usual.empty()) text += " (default: " + troff(usual) + ")";
   return text + "\n";
+}
+
+std::string example_text(const Example& example) {
+  return ".TP\n.B lockstep " + troff(example.arguments) + "\n" + troff(example.what) + "\n";
 }
 
 std::string command_text(const CLI::App& command) {
@@ -49,6 +55,7 @@ std::string command_text(const CLI::App& command) {
   }
   std::string text = ".SS \"lockstep " + troff(command.get_name()) + positionals + "\"\n" +
                      troff(command.get_description()) + "\n" + options;
+  for (const Example& example : examples_of(command.get_name())) text += example_text(example);
   for (const CLI::App* sub : command.get_subcommands({})) text += command_text(*sub);
   return text;
 }
@@ -72,8 +79,8 @@ struct Variable {
   const char *name, *meaning;
 };
 constexpr Variable kEnvironment[] = {
-    {"COLUMNS", "width of tables"},
-    {"NO_COLOR", "messages without colours"},
+    {"COLUMNS", "width of tables; without it that of the terminal, or 100"},
+    {"NO_COLOR", "no colours, unless --color always"},
     {"LOCKSTEP_TIMEOUT_SECONDS", "silence of another rank after which it is taken for dead"},
 };
 
@@ -93,7 +100,9 @@ std::string man_page(const CLI::App& app) {
   for (const Variable& v : kEnvironment) {
     text += ".TP\n.B " + troff(v.name) + "\n" + troff(v.meaning) + "\n";
   }
-  return text + ".SH EXAMPLES\n.nf\n" + troff(app.get_footer()) + "\n.fi\n";
+  text += ".SH EXAMPLES\n";
+  for (const Example& example : examples_of("")) text += example_text(example);
+  return text;
 }
 
 }  // namespace lockstep

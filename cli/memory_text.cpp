@@ -11,6 +11,7 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/memory/device_memory.hpp"
 #include "core/plan/memory_formulas.hpp"
 
@@ -27,7 +28,7 @@ std::string buffer_label(const Program& program, const Buffer& b) {
   return text;
 }
 
-/// Buffers of one kind as a sum: "24 x saved 33.6 MiB + 24 x x 4.2 MiB + 3 more".
+/// Buffers of one kind as a sum: "24 x saved 33.6 MB + 24 x x 4.2 MB + 3 more".
 std::string sum_of(const Program& program, const std::vector<const Buffer*>& live,
                    BufferKind kind) {
   std::map<std::pair<std::int64_t, std::int32_t>, int> alike;  // number of buffers by size and name
@@ -48,7 +49,7 @@ std::string sum_of(const Program& program, const std::vector<const Buffer*>& liv
   return text;
 }
 
-std::string role_memory(const Program& program, const Role& role, Tier tier) {
+std::string role_memory(const Program& program, const Role& role, Tier tier, const Screen& screen) {
   const OpId at = fullest_op(role, tier);
   const Bytes arena = role.arena_of(tier);
   static constexpr IndexArray<Tier, const char*, kNumTiers> kNames{"arena", "host memory", "drive"};
@@ -70,12 +71,14 @@ std::string role_memory(const Program& program, const Role& role, Tier tier) {
     ranks += fmt::format(" {}", rank);
   }
   std::string text =
-      fmt::format("rank{}{}: {} {} ({} B)\n", role.ranks.size() == 1 ? "" : "s", ranks,
-                  kNames[tier], bytes_text(arena), count_text(double(arena.v)));
+      wrapped(fmt::format("rank{}{}: {} {} ({} B)\n", role.ranks.size() == 1 ? "" : "s", ranks,
+                          kNames[tier], bytes_text(arena), count_text(double(arena.v))),
+              screen, 2);
   if (role.ops.empty()) return text;
-  text += fmt::format("most is alive at %{} ({}): {}\n\n", at.v, describe(program, role, at),
-                      bytes_text({total}));
-  TextTable kinds({"  kind", "sum of", "bytes", "share"}, 2);
+  text += wrapped(fmt::format("most is alive at %{} ({}): {}\n\n", at.v,
+                              describe(program, role, at), bytes_text({total})),
+                  screen, 2);
+  TextTable kinds({"  kind", "sum of", "size", {"share", 1}}, 2);
   for (const BufferKind kind : by_kind.ids()) {
     const std::int64_t bytes = by_kind[kind];
     if (bytes == 0) continue;
@@ -86,19 +89,19 @@ std::string role_memory(const Program& program, const Role& role, Tier tier) {
       {"  gaps between buffers", "arena - what is alive", bytes_text(arena - Bytes{total}), ""});
   std::stable_sort(live.begin(), live.end(),
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
-  TextTable largest({"  largest buffers", "bytes", "alive"});
+  TextTable largest({"  largest buffers", "size", "alive"});
   for (std::size_t i = 0; i < std::min(live.size(), kLargestBuffers); ++i) {
     const Buffer& b = *live[i];
     largest.add({"  " + buffer_label(program, b), bytes_text(b.bytes),
                  b.persistent() ? "always" : fmt::format("%{}..%{}", b.first().v, b.last().v)});
   }
-  return text + kinds.text() + "\n" + largest.text();
+  return text + kinds.text(screen) + "\n" + largest.text(screen);
 }
 
 /// What the process keeps beside the arena, and the sums that are measured.
-std::string terms_text(const DeviceMemory& memory, Bytes capacity) {
+std::string terms_text(const DeviceMemory& memory, Bytes capacity, const Screen& screen) {
   if (memory.terms.empty()) return {};
-  TextTable table({"  beside the arena", "formula", "bytes"}, 2);
+  TextTable table({"  beside the arena", "formula", "size"}, 2);
   for (const MemoryTerm& term : memory.terms) {
     const Bytes size{std::abs(term.bytes.v)};
     table.add({"  " + term.name, term.formula, (term.bytes.v < 0 ? "-" : "") + bytes_text(size)});
@@ -106,24 +109,25 @@ std::string terms_text(const DeviceMemory& memory, Bytes capacity) {
   const MemoryFigures sums = memory.figures();
   table.add({"  max allocated", "arena + tensors", bytes_text(sums.allocated)});
   table.add({"  nvidia-smi", "arena + all terms", bytes_text(sums.process)});
-  table.add({"  needed", "all but what the allocator gives back", bytes_text(sums.needed)});
+  table.add({"  minimum needed", "without cached blocks", bytes_text(sums.needed)});
   if (capacity.v > 0) table.add({"  the device has", "", bytes_text(capacity)});
-  return "\n" + table.text();
+  return "\n" + table.text(screen);
 }
 
-std::string role_memory(const Program& program, const Role& role, const ClusterSpec& cluster) {
-  std::string text = role_memory(program, role, Tier::Device) +
+std::string role_memory(const Program& program, const Role& role, const ClusterSpec& cluster,
+                        const Screen& screen) {
+  std::string text = role_memory(program, role, Tier::Device, screen) +
                      terms_text(device_memory(program, role, cluster),
-                                memory_per_rank(cluster, program.mesh.world_size()));
+                                memory_per_rank(cluster, program.mesh.world_size()), screen);
   for (const Tier tier : {Tier::Host, Tier::Drive}) {
-    if (role.arena_of(tier).v > 0) text += "\n" + role_memory(program, role, tier);
+    if (role.arena_of(tier).v > 0) text += "\n" + role_memory(program, role, tier, screen);
   }
   return text;
 }
 
 /// What the ZeRO paper's formula says of this model's states, for comparison with the plan: per
 /// rank, without pipeline or tensor parallelism, in GB of 10^9 bytes.
-std::string model_states_text(const Program& program, int ranks) {
+std::string model_states_text(const Program& program, int ranks, const Screen& screen) {
   std::set<std::int32_t> trained;  // parameters with optimizer state; running statistics have none
   bool frozen = false;
   for (const Role& role : program.roles) {
@@ -138,29 +142,31 @@ std::string model_states_text(const Program& program, int ranks) {
     parameters += double(program.parameters[p].elements());
   }
   if (parameters == 0) return {};
-  TextTable table({"  GB per rank by formula", "DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"});
+  TextTable table({"  GB per rank by formula", "total", "parameters", "gradients", "states"});
   const auto add = [&](const std::string& name, const StateWidths& widths) {
-    std::vector<std::string> row = {"  " + name};
+    static constexpr const char* kStages[] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
+    const auto gb = [](double bytes) { return fmt::format("{:.3g}", bytes / 1e9); };
     for (int stage = 0; stage <= 3; ++stage) {
       const StateBytes states = model_states(parameters, stage, ranks, widths);
-      row.push_back(fmt::format("{:.3g} = {:.3g} + {:.3g} + {:.3g}", states.total() / 1e9,
-                                states.parameters / 1e9, states.gradients / 1e9,
-                                states.optimizer / 1e9));
+      table.add({"  " + name + ", " + kStages[stage], gb(states.total()), gb(states.parameters),
+                 gb(states.gradients), gb(states.optimizer)});
     }
-    table.add(row);
   };
-  add("float32 throughout (4 + 4 + 8 B)", StateWidths{});
+  add("float32 (4 + 4 + 8 B)", StateWidths{});
   add("16-bit, float32 Adam (2 + 2 + 8 B)", {2, 2, 8});
-  add("16-bit, master weights too (2 + 2 + 12 B)", kMixedFp16);
-  return fmt::format(
-             "\n{} {}parameters on {} data-parallel rank{}: parameters + gradients + states\n",
-             count_text(parameters), frozen ? "trained " : "", ranks, ranks == 1 ? "" : "s") +
-         table.text();
+  add("with master weights (2 + 2 + 12 B)", kMixedFp16);
+  return wrapped(
+             fmt::format("\n{} {}parameters on {} data-parallel rank{}: parameters + gradients + "
+                         "states\n",
+                         count_text(parameters), frozen ? "trained " : "", ranks,
+                         ranks == 1 ? "" : "s"),
+             screen) +
+         table.text(screen);
 }
 
 /// What the formulas of Korthikanti et al. 2022 say of a GPT of these sizes, for all their
 /// variants, whichever the scenario uses.
-std::string activations_text(const Scenario& scenario) {
+std::string activations_text(const Scenario& scenario, const Screen& screen) {
   const ModelSpec& model = scenario.model;
   if (model.architecture != Architecture::Gpt2 || model.ffn_hidden != 4 * model.hidden ||
       model.experts > 0 || model.post_norm) {
@@ -170,40 +176,39 @@ std::string activations_text(const Scenario& scenario) {
   const double t = strategy.tensor_parallel_degree, p = strategy.pipeline_parallel_degree;
   const ActivationShape shape{double(scenario.microbatch_size()), double(scenario.training.seq_len),
                               double(model.hidden), double(model.heads), t};
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
-  const auto gib = [&](ActivationSavings savings) {
+  const auto gb = [&](ActivationSavings savings) {
     return first_stage_activation_bytes(shape, savings, double(model.layers), p,
                                         strategy.pipeline_parallel_virtual_stages) /
-           kGiB;
+           1e9;
   };
-  TextTable table({"  16-bit values, first stage, by formula", "GiB", "of the activations"});
+  TextTable table({"  16-bit values, first stage, by formula", "GB", "of the activations"});
   table.add({"  states of the blocks, 18 B x 12 h^2 L / (t p)",
              fmt::format("{:.4f}",
-                         gpt_state_bytes(double(model.hidden), double(model.layers), t, p) / kGiB),
+                         gpt_state_bytes(double(model.hidden), double(model.layers), t, p) / 1e9),
              ""});
   const auto add = [&](const char* name, ActivationSavings savings) {
-    table.add({name, fmt::format("{:.4f}", gib(savings)),
-               fmt::format("{:.2f} %", 100 * gib(savings) / gib(ActivationSavings::None))});
+    table.add({name, fmt::format("{:.4f}", gb(savings)),
+               fmt::format("{:.2f} %", 100 * gb(savings) / gb(ActivationSavings::None))});
   };
   add("  activations, scores stored", ActivationSavings::None);
   add("  and sequence parallel", ActivationSavings::SequenceParallel);
   add("  attention recomputed", ActivationSavings::Selective);
   add("  both", ActivationSavings::SequenceSelective);
   add("  all recomputed", ActivationSavings::Full);
-  return "\n" + table.text();
+  return "\n" + table.text(screen);
 }
 
 }  // namespace
 
-std::string memory_text(const Scenario& scenario, const Program& program,
-                        std::optional<Rank> rank) {
-  if (rank) return role_memory(program, program.role_of(*rank), scenario.cluster);
+std::string memory_text(const Scenario& scenario, const Program& program, std::optional<Rank> rank,
+                        const Screen& screen) {
+  if (rank) return role_memory(program, program.role_of(*rank), scenario.cluster, screen);
   std::string text;
   for (const Role& role : program.roles) {
-    text += (text.empty() ? "" : "\n") + role_memory(program, role, scenario.cluster);
+    text += (text.empty() ? "" : "\n") + role_memory(program, role, scenario.cluster, screen);
   }
-  return text + model_states_text(program, scenario.strategy.gradient_ranks()) +
-         activations_text(scenario);
+  return text + model_states_text(program, scenario.strategy.gradient_ranks(), screen) +
+         activations_text(scenario, screen);
 }
 
 }  // namespace lockstep

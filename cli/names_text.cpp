@@ -6,12 +6,13 @@
 #include "core/analysis/name_statistics.hpp"
 #include "core/analysis/self_time.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 
 namespace lockstep {
 namespace {
 
 constexpr int kFigures = 88;  // columns of the table beside the name
-constexpr int kLeastName = 24;
+constexpr int kLeastName = 32;
 
 std::vector<NameStatistics> first_names(const Trace& trace, int most) {
   std::vector<NameStatistics> names = statistics_by_name(trace, self_times(trace));
@@ -28,10 +29,21 @@ std::string shortened(const std::string& name, std::size_t room) {
 
 }  // namespace
 
-std::string names_text(const Trace& trace, int most, int width) {
-  const auto room = static_cast<std::size_t>(std::max(width - kFigures, kLeastName));
-  TextTable table(
-      {"name", "of", "count", "total", "self", "share", "average", "median", "90 %", "99 %"}, 2);
+std::string names_text(const Trace& trace, int most, const Screen& screen) {
+  const std::size_t room =
+      screen.width <= 0 ? std::string::npos
+                        : static_cast<std::size_t>(std::max(screen.width - kFigures, kLeastName));
+  TextTable table({"name",
+                   {"of", 7},
+                   {"count", 6},
+                   {"total", 4},
+                   "self",
+                   "share",
+                   {"average", 5},
+                   {"median", 1},
+                   {"90 %", 2},
+                   {"99 %", 3}},
+                  2);
   for (const NameStatistics& n : first_names(trace, most)) {
     const auto time = [](SimTime t) { return time_text(to_seconds(t)); };
     table.add({shortened(trace.names[n.name], room), n.host ? "host" : trace.names[n.kind],
@@ -39,7 +51,7 @@ std::string names_text(const Trace& trace, int most, int width) {
                percent_text(n.share), time_text(n.times.mean()), time(n.times.p50),
                time(n.times.p90), time(n.times.p99)});
   }
-  return table.text();
+  return table.text(screen);
 }
 
 nlohmann::ordered_json names_json(const Trace& trace, int most) {

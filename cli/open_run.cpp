@@ -11,11 +11,11 @@ Result<Run> open_run(const std::string& path, const Console& console) {
       const int percent = static_cast<int>(100 * fraction);
       if (percent == shown) return;
       shown = percent;
-      console.err << "\r\033[Kreading " << printable(path) << ": " << percent << " %" << std::flush;
+      show_status(console, "reading " + path + ": " + std::to_string(percent) + " %");
     };
   }
   Result<Run> run = open_run(path, options);
-  if (shown >= 0) console.err << "\r\033[K" << std::flush;
+  if (shown >= 0) show_status(console, "");
   if (run) {
     for (const std::string& remark : run->remarks) report_note(console, remark);
   }

@@ -389,8 +389,15 @@ Result<RunResult> PointRun::train(const Program& program, Backend& backend) {
     saved_ += time;
     ++saves_;
   };
-  options_.on_waits = [&](const Waits& waits) { waits_ = waits; };
+  options_.on_waits = [&](const Waits& waits) {
+    waits_ = waits;
+    if (waits.straggler) ++late_[*waits.straggler];
+  };
   options_.on_note = [&](const std::string& text) { note(text); };
+  // Ranks that share the cores of a machine take turns: who is late there is told once, at the end.
+  if (arguments_.backend == "cuda") {
+    options_.on_straggler = [&](const std::string& text) { note(text); };
+  }
   if (saves_checkpoints()) {
     store_ = std::make_unique<CheckpointStore>(
         path(subject_.checkpoint.folder),
@@ -424,6 +431,13 @@ bool PointRun::write_flight(const Program& program) const {
 }
 
 void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
+  if (arguments_.backend != "cuda" && !late_.empty()) {
+    const auto most = std::max_element(late_.begin(), late_.end(),
+                                       [](auto& a, auto& b) { return a.second < b.second; });
+    note("others waited for rank " + std::to_string(most->first) + " in " +
+         std::to_string(most->second) + " of " + std::to_string(options_.steps) +
+         " steps (straggler in metrics.jsonl), which is usual where ranks share cores");
+  }
   const std::string done = std::to_string(ran.steps_done);
   const std::string saved =
       ran.saved_step ? "step-" + std::to_string(*ran.saved_step) + " is the newest checkpoint"

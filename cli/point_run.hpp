@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,7 @@ class PointRun {
   int first_step_ = 0;
   Seconds saving_;                   // of the step that is logged next
   Waits waits_;                      // likewise
+  std::map<Rank, int> late_;         // steps in which a rank was the straggler
   std::optional<double> validated_;  // likewise
   std::vector<ValidationLoss> validation_;
   Seconds saved_;  // by all saves so far

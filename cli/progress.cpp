@@ -22,7 +22,7 @@ Progress::Progress(const Console& console, int first_step, int steps, std::int64
       unit_(unit) {}
 
 Progress::~Progress() {
-  if (line_open_) console_.err << "\n";
+  if (line_open_) keep_status(console_);
 }
 
 void Progress::step(const StepResult& r, std::optional<double> validation) {
@@ -40,9 +40,10 @@ void Progress::step(const StepResult& r, std::optional<double> validation) {
   }
   if (validation) line += fmt::format(" | validation loss {:.4f}", *validation);
   if (console_.live) {
-    console_.err << "\r\033[K" << line << (validation ? "\n" : "") << std::flush;
+    show_status(console_, line);
+    if (validation) keep_status(console_);
     line_open_ = !validation;
-  } else {
+  } else if (!console_.json) {  // metrics.jsonl says it better
     console_.err << line << std::endl;
   }
 }

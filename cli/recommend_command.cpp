@@ -13,6 +13,7 @@
 #include "cli/recommend_scenario.hpp"
 #include "cli/time_shares.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/memory/device_memory.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/plan/explain.hpp"
@@ -154,15 +155,16 @@ std::string figures_text(const FoundLayout& found, const std::string& unit) {
 }
 
 std::string text_of(const Recommendation& asked, const Answer& best,
-                    const std::vector<RuleResult>& rules, bool stopped) {
+                    const std::vector<RuleResult>& rules, bool stopped, const Screen& screen) {
   const RuleQuestion& q = asked.question;
   const std::string unit = trained_on(asked.scenario);
-  std::string text =
+  std::string text = wrapped(
       fmt::format("{:.4g} B parameters on {} x {:.4g} GB: {}, in {} with masters in float32\n\n",
                   q.parameters / 1e9, q.gpus, q.gpu_memory_gb, search_task(asked.scenario),
-                  to_string(asked.scenario.training.param_dtype()));
+                  to_string(asked.scenario.training.param_dtype())),
+      screen, 2);
   const auto line = [&](const std::string& name, const std::string& words) {
-    text += fmt::format("{:<20}{}\n", name, words);
+    text += wrapped(fmt::format("{:<20}{}\n", name, words), screen, 20);
   };
   line("simulated answer", best.found ? layout_name(best.found->scenario) : "nothing fits");
   line("", best.found ? figures_text(*best.found, unit) : best.failure);
@@ -181,11 +183,12 @@ std::string text_of(const Recommendation& asked, const Answer& best,
     if (!r.why.empty()) words += " (" + r.why + ")";
     line("", r.slower > 0 ? words : "which is the simulated answer");
   }
-  text += fmt::format(
-      "\nAnswers leave {} of memory free, which runs may take more than is simulated "
-      "(docs/validation.md).\n"
-      "Rules of thumb count 12 bytes per parameter and no activations.\n",
-      percent_text(1 - 1 / (1 + kMeasuredMemoryOver)));
+  text += wrapped(
+      fmt::format("\nAnswers leave {} of memory free, which runs may take more than is simulated "
+                  "(docs/validation.md).\n"
+                  "Rules of thumb count 12 bytes per parameter and no activations.\n",
+                  percent_text(1 - 1 / (1 + kMeasuredMemoryOver))),
+      screen, 2);
   if (stopped) text += "Not every layout was looked at (--seconds).\n";
   return text;
 }
@@ -236,8 +239,9 @@ int recommend_command(const RecommendArguments& arguments, const Console& consol
   search_rules(rules, *asked, searches);
   const Answer best = fastest(any, rules);
   compare(rules, best);
-  console.out << (arguments.json ? json_text(json_of(*asked, best, rules, searches.stopped))
-                                 : text_of(*asked, best, rules, searches.stopped));
+  console.out << (arguments.json
+                      ? json_text(json_of(*asked, best, rules, searches.stopped))
+                      : text_of(*asked, best, rules, searches.stopped, console.screen()));
   return 0;
 }
 

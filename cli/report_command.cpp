@@ -38,12 +38,12 @@ int report_command(const ReportArguments& arguments, const Console& console) {
   if (std::filesystem::exists(scenario)) {
     const LoadedScenario loaded = load_scenario(scenario.string(), {});
     if (!loaded.ok()) return report_errors(console, loaded.errors);
-    console.out << report_text(run->report, loaded.points.front().scenario);
+    console.out << report_text(run->report, loaded.points.front().scenario, console.screen());
   } else {
-    console.out << report_text(run->report, arguments.run);
+    console.out << report_text(run->report, arguments.run, console.screen());
   }
   if (arguments.names > 0) {
-    console.out << "\n" << names_text(run->trace, arguments.names, console.width);
+    console.out << "\n" << names_text(run->trace, arguments.names, console.screen());
   }
   return 0;
 }

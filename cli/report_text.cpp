@@ -9,6 +9,7 @@
 #include "cli/causes_text.hpp"
 #include "core/analysis/trace_report.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 
 namespace lockstep {
 namespace {
@@ -20,64 +21,67 @@ constexpr std::size_t kWidestRanges = 24;  // characters
 class Summary {
  public:
   void add(std::string name, std::string value, std::string note = "") {
-    std::vector<std::string> row{std::move(name), std::move(value), std::move(note)};
-    if (table_) {
-      table_->add(std::move(row));
-    } else {
-      table_.emplace(std::move(row), 3);
-    }
+    table_.add({std::move(name), std::move(value), std::move(note)});
+    empty_ = false;
   }
-  std::string text() const { return table_ ? table_->text() : ""; }
+  bool empty() const { return empty_; }
+  std::string text(const Screen& screen) const { return table_.text(screen); }
 
  private:
-  std::optional<TextTable> table_;
+  TextTable table_{{"", "", ""}, 3};
+  bool empty_ = true;
 };
 
-/// The ranks that get a row: all of them, or those with the least and the most of each column.
-std::vector<const RankReport*> rows_of(const Report& report) {
-  std::vector<const RankReport*> rows;
-  for (const RankReport& rank : report.ranks) rows.push_back(&rank);
-  if (rows.size() <= std::size_t{kMaxRankRows}) return rows;
-  std::vector<const RankReport*> extremes;
-  const auto keep = [&](auto field) {
-    const auto less = [&](const RankReport* a, const RankReport* b) {
-      return field(*a) < field(*b);
-    };
-    const auto [low, high] = std::minmax_element(rows.begin(), rows.end(), less);
-    extremes.insert(extremes.end(), {*low, *high});
-  };
-  keep([](const RankReport& r) { return r.compute.v; });
-  keep([](const RankReport& r) { return r.exposed_comm.v; });
-  keep([](const RankReport& r) { return r.peak_memory.v; });
-  std::sort(extremes.begin(), extremes.end());
-  extremes.erase(std::unique(extremes.begin(), extremes.end()), extremes.end());
-  return extremes;
-}
-
-/// One row for several ranks with equal figures, as there are in most large worlds.
+/// Several ranks with equal figures, as there are in most worlds: a row of a table.
 struct RankRow {
-  const RankReport* report;
-  std::vector<Rank> ranks;
+  std::size_t first = 0;  // index of the first
+  std::vector<Rank> numbers;
 };
 
-std::vector<RankRow> groups_of(const Report& report) {
+/// The ranks in groups of equal ones, `same(i, j)`, in the order of their first.
+template <class Same, class Number>
+std::vector<RankRow> groups_of(std::size_t ranks, Same same, Number number) {
   std::vector<RankRow> groups;
-  for (const RankReport& rank : report.ranks) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const RankRow& group) {
-      RankReport other = *group.report;
-      other.rank = rank.rank;
-      other.number = rank.number;
-      return other == rank;
-    });
-    if (same != groups.end()) {
-      same->ranks.push_back(rank.number);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    const auto found = std::find_if(groups.begin(), groups.end(),
+                                    [&](const RankRow& group) { return same(group.first, i); });
+    if (found != groups.end()) {
+      found->numbers.push_back(number(i));
     } else if (groups.size() < std::size_t{kMaxRankRows}) {
-      groups.push_back({&rank, {rank.number}});
+      groups.push_back({i, {number(i)}});
     } else {
       return {};  // there are too many rows to show
     }
   }
+  for (RankRow& group : groups) std::sort(group.numbers.begin(), group.numbers.end());
   return groups;
+}
+
+/// The ranks with the least and the most of each of these columns.
+template <class... Fields>
+std::vector<RankRow> extremes_of(const Report& report, Fields... fields) {
+  std::set<std::size_t> extremes;
+  const auto keep = [&](auto field) {
+    const auto less = [&](const RankReport& a, const RankReport& b) { return field(a) < field(b); };
+    const auto [low, high] = std::minmax_element(report.ranks.begin(), report.ranks.end(), less);
+    extremes.insert(static_cast<std::size_t>(low - report.ranks.begin()));
+    extremes.insert(static_cast<std::size_t>(high - report.ranks.begin()));
+  };
+  (keep(fields), ...);
+  std::vector<RankRow> rows;
+  for (const std::size_t i : extremes) rows.push_back({i, {report.ranks[i].number}});
+  return rows;
+}
+
+std::vector<RankRow> groups_of(const Report& report) {
+  const auto same = [&](std::size_t i, std::size_t j) {
+    RankReport other = report.ranks[i];
+    other.rank = report.ranks[j].rank;
+    other.number = report.ranks[j].number;
+    return other == report.ranks[j];
+  };
+  return groups_of(report.ranks.size(), same,
+                   [&](std::size_t i) { return report.ranks[i].number; });
 }
 
 /// "0-7 16-23".
@@ -94,24 +98,31 @@ std::string ranges_text(const std::vector<Rank>& ranks) {
   return text;
 }
 
-std::string rank_table(const Report& report) {
-  const bool single = report.ranks.size() <= std::size_t{kMaxRankRows};
-  std::vector<RankRow> rows;
-  if (!single) rows = groups_of(report);
-  const bool extremes = !single && rows.empty();
-  if (rows.empty()) {
-    for (const RankReport* r : rows_of(report)) rows.push_back({r, {r->number}});
+bool shares_rows(const std::vector<RankRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const RankRow& row) { return row.numbers.size() > 1; });
+}
+
+std::string rank_table(const Report& report, const Screen& screen) {
+  std::vector<RankRow> rows = groups_of(report);
+  const bool extremes = rows.empty() && !report.ranks.empty();
+  if (extremes) {
+    rows = extremes_of(
+        report, [](const RankReport& r) { return r.compute.v; },
+        [](const RankReport& r) { return r.exposed_comm.v; },
+        [](const RankReport& r) { return r.peak_memory.v; });
   }
   const bool whole = !report.model.empty();  // otherwise the report was made from a trace alone
-  std::vector<std::string> columns{single ? "rank" : "ranks", "compute", "exposed comm", "idle"};
-  if (whole) columns.insert(columns.end(), {"sent", "peak memory", "in flight"});
+  std::vector<Heading> columns{shares_rows(rows) ? "ranks" : "rank", "compute", "exposed comm",
+                               "idle"};
+  if (whole) columns.insert(columns.end(), {{"sent", 1}, "peak memory", {"in flight", 2}});
   const bool stale = std::any_of(report.ranks.begin(), report.ranks.end(),
                                  [](const RankReport& r) { return r.weight_staleness > 0; });
-  if (stale) columns.push_back("updates missed");
+  if (stale) columns.emplace_back("updates missed");
   TextTable table(std::move(columns), 0);
   for (const RankRow& row : rows) {
-    const RankReport& r = *row.report;
-    std::vector<std::string> cells{ranges_text(row.ranks), time_text(r.compute),
+    const RankReport& r = report.ranks[row.first];
+    std::vector<std::string> cells{ranges_text(row.numbers), time_text(r.compute),
                                    time_text(r.exposed_comm), time_text(r.idle)};
     if (whole) {
       cells.insert(cells.end(), {bytes_text(r.comm_bytes_sent), bytes_text(r.peak_memory),
@@ -120,15 +131,16 @@ std::string rank_table(const Report& report) {
     if (stale) cells.push_back(std::to_string(r.weight_staleness));
     table.add(std::move(cells));
   }
-  return table.text() +
-         (extremes ? fmt::format("({} ranks; shown: the least and the most of compute, exposed "
-                                 "comm and memory)\n",
-                                 report.ranks.size())
+  return table.text(screen) +
+         (extremes ? wrapped(fmt::format("({} ranks; shown: the least and the most of compute, "
+                                         "exposed comm and memory)\n",
+                                         report.ranks.size()),
+                             screen)
                    : "");
 }
 
-std::string kind_table(const Report& report) {
-  TextTable table({"op kind", "count", "time", "waiting", "mean"});
+std::string kind_table(const Report& report, const Screen& screen) {
+  TextTable table({"op kind", "count", "time", "waiting", {"mean", 1}});
   std::vector<std::pair<std::string, KindTime>> kinds(report.kinds.begin(), report.kinds.end());
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
@@ -138,7 +150,7 @@ std::string kind_table(const Report& report) {
                time_text((1.0 / static_cast<double>(std::max<std::int64_t>(kind.count, 1))) *
                          kind.time)});
   }
-  return table.text();
+  return table.text(screen);
 }
 
 const RankReport* fullest(const Report& report) {
@@ -148,7 +160,7 @@ const RankReport* fullest(const Report& report) {
   return rank == report.ranks.end() ? nullptr : &*rank;
 }
 
-/// "rank 3: param 2 MiB, grad 2 MiB".
+/// "rank 3: param 2 MB, grad 2 MB".
 std::string memory_by_kind(const RankReport& rank) {
   std::vector<std::pair<std::string, std::int64_t>> kinds(rank.peak_memory_by_kind.begin(),
                                                           rank.peak_memory_by_kind.end());
@@ -181,7 +193,8 @@ Rate rate_of(const Report& r) {
 }
 
 /// The figures of a report; `scenario` is null for a trace alone.
-std::string figures_text(Summary summary, const Report& r, const Scenario* scenario) {
+std::string figures_text(Summary summary, const Report& r, const Scenario* scenario,
+                         const Screen& screen) {
   if (r.step_time.v > 0) {  // a trace of memory has no step
     summary.add("step time", time_text(r.step_time),
                 rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
@@ -209,7 +222,7 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
   const bool device = tells_device_work(r);
   if (device) {
     summary.add("bubble", percent_text(r.bubble_fraction) + " of the step",
-                percent_text(r.bubble_over_ideal) + " over the busiest rank's compute");
+                percent_text(r.bubble_over_ideal) + " idle time / busiest rank's compute");
   } else if (r.step_time.v > 0) {
     summary.add("bubble", "-", "no device computes or transfers in this trace");
   }
@@ -252,9 +265,52 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
                             best->step));
   }
   if (!r.program_hash.empty()) summary.add("program", r.program_hash);
-  const std::string causes = causes_text(r);
-  return summary.text() + "\n" + rank_table(r) + "\n" + kind_table(r) +
+  const std::string causes = causes_text(r, screen);
+  return summary.text(screen) + "\n" + rank_table(r, screen) + "\n" + kind_table(r, screen) +
          (causes.empty() ? "" : "\n" + causes);
+}
+
+/// Ranks side by side, in groups of those that are equal in both runs; or the first, if there are
+/// too many groups.
+std::string rank_differences(const Report& a, const Report& b, const Comparison& c,
+                             const Screen& screen) {
+  const auto number = [&](std::size_t i) { return c.ranks[i].number; };
+  const auto memory = [](const Report& report, const RankDifference& r) {
+    return report.ranks[r.rank].peak_memory;
+  };
+  const auto same = [&](std::size_t i, std::size_t j) {
+    const RankDifference &x = c.ranks[i], &y = c.ranks[j];
+    return x.compute_a == y.compute_a && x.compute_b == y.compute_b && x.exposed_a == y.exposed_a &&
+           x.exposed_b == y.exposed_b && x.idle_a == y.idle_a && x.idle_b == y.idle_b &&
+           memory(a, x) == memory(a, y) && memory(b, x) == memory(b, y);
+  };
+  std::vector<RankRow> rows = groups_of(c.ranks.size(), same, number);
+  for (std::size_t i = 0; rows.size() < std::size_t{kMaxRankRows} && i < c.ranks.size(); ++i) {
+    if (i == 0 && !rows.empty()) break;
+    rows.push_back({i, {number(i)}});
+  }
+  TextTable ranks({shares_rows(rows) ? "ranks" : "rank",
+                   "compute A",
+                   "compute B",
+                   "change",
+                   {"exposed A", 2},
+                   {"exposed B", 2},
+                   {"idle A", 1},
+                   {"idle B", 1},
+                   {"memory A", 3},
+                   {"memory B", 3}},
+                  0);
+  std::size_t shown = 0;
+  for (const RankRow& row : rows) {
+    const RankDifference& r = c.ranks[row.first];
+    shown += row.numbers.size();
+    ranks.add({ranges_text(row.numbers), time_text(r.compute_a), time_text(r.compute_b),
+               change_text(r.compute_a.v, r.compute_b.v), time_text(r.exposed_a),
+               time_text(r.exposed_b), time_text(r.idle_a), time_text(r.idle_b),
+               bytes_text(memory(a, r)), bytes_text(memory(b, r))});
+  }
+  const std::size_t rest = c.ranks.size() - shown;
+  return ranks.text(screen) + (rest > 0 ? fmt::format("({} more ranks)\n", rest) : "");
 }
 
 }  // namespace
@@ -276,15 +332,15 @@ std::string mesh_text(const StrategySpec& s) {
   return text.empty() ? "1 rank" : text;
 }
 
-std::string report_text(const Report& r, const Scenario& scenario) {
+std::string report_text(const Report& r, const Scenario& scenario, const Screen& screen) {
   Summary summary;
   summary.add("scenario", scenario.name,
               fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
                           mesh_text(scenario.strategy), r.backend));
-  return figures_text(std::move(summary), r, &scenario);
+  return figures_text(std::move(summary), r, &scenario, screen);
 }
 
-std::string report_text(const Report& r, const std::string& name) {
+std::string report_text(const Report& r, const std::string& name, const Screen& screen) {
   Summary summary;
   const std::string ranks = fmt::format("{} rank{}", r.world_size, r.world_size == 1 ? "" : "s");
   if (r.program_hash.empty() || r.cluster.empty()) {
@@ -294,10 +350,10 @@ std::string report_text(const Report& r, const std::string& name) {
                 fmt::format("{} on {}, {}, {} backend", r.model.empty() ? "a model" : r.model,
                             r.cluster, ranks, r.backend));
   }
-  return figures_text(std::move(summary), r, nullptr);
+  return figures_text(std::move(summary), r, nullptr, screen);
 }
 
-std::string sweep_text(const std::vector<SweepRow>& rows) {
+std::string sweep_text(const std::vector<SweepRow>& rows, const Screen& screen) {
   const auto ran = std::find_if(rows.begin(), rows.end(),
                                 [](const SweepRow& row) { return row.report.has_value(); });
   const std::string unit = ran == rows.end() ? "tokens/s" : rate_of(*ran->report).unit;
@@ -306,8 +362,19 @@ std::string sweep_text(const std::vector<SweepRow>& rows) {
     if (row.report) worlds.insert(row.report->world_size);
   }
   const bool scales = worlds.size() > 1;
-  std::vector<std::string> heads = {"",           "step time",    unit,          "MFU", "bubble",
-                                    "over ideal", "exposed comm", "peak memory", "loss"};
+  std::vector<Heading> heads = {"",
+                                "step time",
+                                unit,
+                                "MFU",
+                                "bubble",
+                                {"bubble over ideal", 1},
+                                {"exposed comm", 2},
+                                "peak memory",
+                                {"loss", 3}};
+  const bool trained = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) {
+    return row.report && !row.report->losses.empty();
+  });
+  if (!trained) heads.pop_back();
   if (scales) heads.insert(heads.begin() + 3, "scaling");
   TextTable table(heads);
   for (const SweepRow& row : rows) {
@@ -324,19 +391,22 @@ std::string sweep_text(const std::vector<SweepRow>& rows) {
                percent_text(r.bubble_fraction),
                percent_text(r.bubble_over_ideal),
                time_text(r.exposed_comm),
-               rank != nullptr ? bytes_text(rank->peak_memory) : "-",
-               r.losses.empty() ? "-" : fmt::format("{:.4f}", r.losses.back())};
+               rank != nullptr ? bytes_text(rank->peak_memory) : "-"};
+      if (trained) {
+        cells.push_back(r.losses.empty() ? "-" : fmt::format("{:.4f}", r.losses.back()));
+      }
       if (scales) cells.insert(cells.begin() + 3, fmt::format("{:.3f}", r.scaling_efficiency));
     }
     table.add(std::move(cells));
   }
-  return table.text();
+  return table.text(screen);
 }
 
 std::string comparison_text(const std::string& name_a, const Report& a, const std::string& name_b,
-                            const Report& b, const Comparison& c) {
-  std::string text = fmt::format("A  {}: {}\nB  {}: {}\n", a.backend, name_a, b.backend, name_b);
-  if (!c.conclusion.empty()) text += "\n" + c.conclusion + "\n";
+                            const Report& b, const Comparison& c, const Screen& screen) {
+  std::string text = wrapped(
+      fmt::format("A  {}: {}\nB  {}: {}\n", a.backend, name_a, b.backend, name_b), screen, 3);
+  if (!c.conclusion.empty()) text += "\n" + wrapped(c.conclusion, screen) + "\n";
   Summary summary;
   const auto yes = [](bool same) { return same ? "equal" : "DIFFERENT"; };
   if (!a.program_hash.empty() && !b.program_hash.empty()) {  // a trace from elsewhere has none
@@ -351,22 +421,24 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
                             c.losses.largest, c.losses.worst_step + 1, c.losses.relative));
   }
 
-  if (const std::string same = summary.text(); !same.empty()) text += "\n" + same;
+  if (!summary.empty()) text += "\n" + summary.text(screen);
 
-  TextTable totals({"", "A", "B", "B against A"});
+  TextTable totals({"", "A", "B", "change"});
   const auto total = [&](const std::string& name, const std::string& x, const std::string& y,
                          double vx, double vy) {
     totals.add({name, x, y, change_text(vx, vy)});
   };
   total("step time", time_text(a.step_time), time_text(b.step_time), a.step_time.v, b.step_time.v);
-  total(rate_of(a).unit, count_text(rate_of(a).per_s), count_text(rate_of(b).per_s),
-        rate_of(a).per_s, rate_of(b).per_s);
-  total("MFU", percent_text(a.mfu), percent_text(b.mfu), a.mfu, b.mfu);
+  const auto known = [](double value, std::string text) { return value > 0 ? text : "-"; };
+  const double rate_a = rate_of(a).per_s, rate_b = rate_of(b).per_s;
+  total(rate_of(a).unit, known(rate_a, count_text(rate_a)), known(rate_b, count_text(rate_b)),
+        rate_a, rate_b);
+  total("MFU", known(a.mfu, percent_text(a.mfu)), known(b.mfu, percent_text(b.mfu)), a.mfu, b.mfu);
   total("bubble", percent_text(a.bubble_fraction), percent_text(b.bubble_fraction),
         a.bubble_fraction, b.bubble_fraction);
   total("exposed comm", time_text(a.exposed_comm), time_text(b.exposed_comm), a.exposed_comm.v,
         b.exposed_comm.v);
-  text += "\n" + totals.text();
+  text += "\n" + totals.text(screen);
 
   TextTable parts({"of the step, mean over ranks", "A", "B", "difference"});
   for (const StepCause part : StepCauses::ids()) {
@@ -376,58 +448,51 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
   }
   parts.add({"all", time_text(a.step_time), time_text(b.step_time),
              time_text(b.step_time - a.step_time)});
-  text += "\n" + parts.text();
+  text += "\n" + parts.text(screen);
 
-  TextTable kinds({"op kind", "count A", "count B", "time A", "time B", "B against A", "waiting A",
-                   "waiting B"});
+  TextTable kinds({"op kind",
+                   {"count A", 3},
+                   {"count B", 3},
+                   "time A",
+                   "time B",
+                   "change",
+                   {"waiting A", 1},
+                   {"waiting B", 1}});
   for (const KindDifference& k : c.kinds) {
     kinds.add({k.kind, count_text(static_cast<double>(k.a.count)),
                count_text(static_cast<double>(k.b.count)), time_text(k.a.time), time_text(k.b.time),
                change_text(k.a.time.v, k.b.time.v), time_text(k.a.waiting),
                time_text(k.b.waiting)});
   }
-  text += "\n" + kinds.text();
+  text += "\n" + kinds.text(screen);
 
-  if (!c.ranks.empty()) {
-    TextTable ranks({"rank", "compute A", "compute B", "B against A", "exposed A", "exposed B",
-                     "idle A", "idle B", "memory A", "memory B"},
-                    0);
-    for (std::size_t i = 0; i < std::min(c.ranks.size(), std::size_t{kMaxRankRows}); ++i) {
-      const RankDifference& r = c.ranks[i];
-      const Rank rank = r.rank;
-      ranks.add({std::to_string(r.number), time_text(r.compute_a), time_text(r.compute_b),
-                 change_text(r.compute_a.v, r.compute_b.v), time_text(r.exposed_a),
-                 time_text(r.exposed_b), time_text(r.idle_a), time_text(r.idle_b),
-                 bytes_text(a.ranks[rank].peak_memory), bytes_text(b.ranks[rank].peak_memory)});
-    }
-    text += "\n" + ranks.text();
-  }
+  if (!c.ranks.empty()) text += "\n" + rank_differences(a, b, c, screen);
 
-  TextTable streams({"stream", "time A", "time B", "B against A", "waiting A", "waiting B"});
+  TextTable streams({"stream", "time A", "time B", "change", {"waiting A", 1}, {"waiting B", 1}});
   for (const StreamDifference& s : c.streams) {
     streams.add({s.name, time_text(s.a.time), time_text(s.b.time),
                  change_text(s.a.time.v, s.b.time.v), time_text(s.a.waiting),
                  time_text(s.b.waiting)});
   }
-  text += "\n" + streams.text();
+  text += "\n" + streams.text(screen);
 
   if (std::any_of(c.memory.begin(), c.memory.end(),
                   [](const MemoryDifference& m) { return m.a != m.b; })) {
-    TextTable memory({"most alive of", "A", "B", "B against A"});
+    TextTable memory({"most alive of", "A", "B", "change"});
     for (const MemoryDifference& m : c.memory) {
       memory.add({m.kind, bytes_text(m.a), bytes_text(m.b),
                   change_text(static_cast<double>(m.a.v), static_cast<double>(m.b.v))});
     }
-    text += "\n" + memory.text();
+    text += "\n" + memory.text(screen);
   }
 
-  TextTable worst({"worst offenders", "time A", "time B", "difference", "B against A"});
+  TextTable worst({"largest differences by operation", "time A", "time B", "difference", "change"});
   for (std::size_t i = 0; i < std::min(c.ops.size(), kWorstOffenders); ++i) {
     const OpDifference& op = c.ops[i];
     worst.add({op.name, time_text(op.a.time), time_text(op.b.time),
                time_text(op.b.time - op.a.time), change_of(op.a, op.b)});
   }
-  return text + "\n" + worst.text();
+  return text + "\n" + worst.text(screen);
 }
 
 }  // namespace lockstep

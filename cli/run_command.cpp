@@ -12,14 +12,13 @@
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
+#include "cli/other_file.hpp"
 #include "cli/point_run.hpp"
 #include "cli/program_file.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/expectations.hpp"
-#include "core/base/read_file.hpp"
 #include "core/chakra/program/program.hpp"
 #include "core/cost/kernel_time.hpp"
-#include "core/handover/plan_import.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/plan/remedies.hpp"
 #include "core/run/watch.hpp"
@@ -46,14 +45,19 @@ struct RunOutcome {
   std::string diverged = {};  // what to say of it
 };
 
-/// A list of {"label": …, "report": …} for the points of a sweep; the report is null if one failed.
+/// A list of the reports of a sweep's points, each with its "label", and a "failure" instead of
+/// figures if it has none. A sweep of one point is a list, too.
 std::string sweep_json(const std::vector<SweepRow>& rows) {
   using nlohmann::ordered_json;
   ordered_json list = ordered_json::array();
   for (const SweepRow& row : rows) {
-    list.push_back(
-        {{"label", row.label},
-         {"report", row.report ? ordered_json::parse(report_json(*row.report)) : ordered_json()}});
+    ordered_json point = {{"label", row.label}};
+    if (row.report) {
+      point.update(ordered_json::parse(report_json(*row.report)));
+    } else {
+      point["failure"] = row.failure;
+    }
+    list.push_back(std::move(point));
   }
   return json_text(list);
 }
@@ -116,8 +120,9 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
   auto ran = PointRun(arguments, console, subject, process, arguments.out).run();
   if (!ran) return {{ran.error()}};
   if (ran->report) {
-    console.out << (arguments.json ? report_json(*ran->report)
-                                   : report_text(*ran->report, arguments.scenario));
+    console.out << (arguments.json
+                        ? report_json(*ran->report)
+                        : report_text(*ran->report, arguments.scenario, console.screen()));
     console.out.flush();
   }
   return {{}, ran->stopped, ran->diverged};
@@ -138,12 +143,32 @@ std::vector<Error> misplaced_options(const RunArguments& arguments) {
   return {};
 }
 
+/// The expectations that are of what is run: those of the file if no override changes what it
+/// describes, and those that are overrides themselves.
+std::vector<Expectation> judged(std::vector<Expectation> expect, const LoadedScenario& loaded) {
+  if (!loaded.departures.empty()) {
+    std::erase_if(expect, [](const Expectation& e) { return e.where.file != kOverrideFile; });
+  }
+  return expect;
+}
+
+/// Says that nothing is judged, where somebody may count on it.
+void tell_of_departures(const Console& console, const LoadedScenario& loaded) {
+  const auto& expect = loaded.points.front().scenario.expect;
+  if (loaded.departures.empty() || judged(expect, loaded).size() == expect.size()) return;
+  std::string keys;
+  for (const std::string& key : loaded.departures) keys += (keys.empty() ? "" : ", ") + key;
+  report_note(console,
+              "[expect] of the file is not judged: " + keys + " is not as the file has it");
+}
+
 RunOutcome run_points(const RunArguments& arguments, const Console& console, Process& process) {
   if (auto misplaced = misplaced_options(arguments); !misplaced.empty()) return {misplaced};
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return {loaded.errors};
   report_warnings(console, loaded.warnings);
-  const bool sweep = loaded.points.size() > 1;
+  if (!arguments.quiet) tell_of_departures(console, loaded);
+  const bool sweep = !loaded.points.front().label.empty();
   if (sweep && !arguments.resume.empty()) {
     return {{invalid("--resume continues one run; the scenario is a sweep")}};
   }
@@ -174,7 +199,7 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
       if (outcome.diverged.empty()) outcome.diverged = ran->diverged;
       if (row.report && sweep) compare_with_first(*row.report, rows);
       if (row.report && !ran->stopped && ran->diverged.empty()) {
-        errors = check_expectations(*row.report, point.scenario.expect);
+        errors = check_expectations(*row.report, judged(point.scenario.expect, loaded));
       }
     } else {  // that a point does not fit is an answer, too, so the others go on
       errors.push_back(ran.error());
@@ -190,40 +215,21 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
     }
   }
   if (sweep) {
-    console.out << (arguments.json ? sweep_json(rows) : sweep_text(rows));
+    console.out << (arguments.json ? sweep_json(rows) : sweep_text(rows, console.screen()));
   } else if (rows.front().report) {
     const Report& report = *rows.front().report;
-    console.out << (arguments.json ? report_json(report)
-                                   : report_text(report, loaded.points.front().scenario));
+    console.out << (arguments.json
+                        ? report_json(report)
+                        : report_text(report, loaded.points.front().scenario, console.screen()));
   }
   console.out.flush();
   return outcome;
 }
 
-/// Says how a configuration of another trainer becomes a scenario, if the file is one.
-std::optional<Error> foreign_plan(const std::string& path) {
-  constexpr std::int64_t kLongestPlan = 16 << 20;
-  const Result<std::string> text = read_file(path, kLongestPlan);
-  if (!text) return std::nullopt;
-  const std::optional<Trainer> trainer = recognize_plan(*text, path);
-  if (!trainer) {
-    if (!path.ends_with(".json")) return std::nullopt;
-    return invalid(path +
-                   " is JSON, and a scenario is TOML: a model's config.json is named in it, "
-                   "[model] hf_config = \"" +
-                   path + "\"");
-  }
-  const bool asks = *trainer == Trainer::DeepSpeed;
-  return invalid(path + " is a configuration of " + std::string(spoken_name(*trainer)) +
-                 "; this makes a scenario of it, and says what it cannot take: lockstep import " +
-                 std::string(command_name(*trainer)) + " " + path +
-                 (asks ? " --model PRESET|config.json" : "") + " --out scenario.toml");
-}
-
 RunOutcome run_file(const RunArguments& arguments, const Console& console, Process& process) {
   const bool chakra = is_chakra(arguments.scenario);
   if (!chakra) {
-    if (const std::optional<Error> foreign = foreign_plan(arguments.scenario)) return {{*foreign}};
+    if (const auto other = other_than_scenario(arguments.scenario)) return {{*other}};
   }
   const bool program = chakra || is_program_file(arguments.scenario);
   return program ? run_program(arguments, console, process)
@@ -288,9 +294,9 @@ int run_command(const RunArguments& arguments, const Console& console) {
     return console.cancel != nullptr && *console.cancel ? kStopped : code;
   }
   if (!arguments.quiet && (*process)->index() == 0) {
-    console.err << "note: " << (*process)->size() << " processes, started by "
-                << (mpi ? mpi->launcher + " (" + mpi->variable + ")" : "torchrun (WORLD_SIZE)")
-                << "\n";
+    report_note(console,
+                std::to_string((*process)->size()) + " processes, started by " +
+                    (mpi ? mpi->launcher + " (" + mpi->variable + ")" : "torchrun (WORLD_SIZE)"));
   }
   return run_together(arguments, console, **process);
 }

@@ -11,9 +11,11 @@
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
+#include "cli/other_file.hpp"
 #include "cli/time_shares.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/plan/explain.hpp"
 #include "core/plan/sensitivity.hpp"
@@ -30,9 +32,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string found_text(const SpaceResult& result, const std::string& unit, std::size_t top) {
-  TextTable table(
-      {"simulated in full", unit + "/s", "MFU", "step time", "bubble", "exposed comm", "memory"});
+std::string found_text(const SpaceResult& result, const std::string& unit, std::size_t top,
+                       const Screen& screen) {
+  TextTable table({"simulated in full",
+                   unit + "/s",
+                   {"MFU", 3},
+                   "step time",
+                   {"bubble", 1},
+                   {"exposed comm", 2},
+                   "memory"});
   for (std::size_t i = 0; i < std::min(top, result.found.size()); ++i) {
     const FoundLayout& found = result.found[i];
     const LayoutFigures& f = found.figures;
@@ -40,11 +48,15 @@ std::string found_text(const SpaceResult& result, const std::string& unit, std::
                time_text(f.step_time), percent_text(f.bubble_fraction),
                percent_text(f.exposed_comm.v / f.step_time.v), bytes_text(f.memory.needed)});
   }
-  return table.text();
+  return table.text(screen);
 }
 
-std::string families_text(const SpaceResult& result, std::size_t top) {
-  TextTable table({"best of each family, estimated", "step time", "slower", "memory", "because"});
+std::string families_text(const SpaceResult& result, std::size_t top, const Screen& screen) {
+  TextTable table({"best of each family, estimated",
+                   "step time",
+                   {"slower", 1},
+                   "memory",
+                   Heading::words("because")});
   const EstimatedLayout& best = result.estimated.front();
   for (std::size_t i = 0; i < std::min(top, result.families.size()); ++i) {
     const EstimatedLayout& e = result.families[i];
@@ -57,38 +69,44 @@ std::string families_text(const SpaceResult& result, std::size_t top) {
     const LostFamily& f = result.lost[i];
     table.add({f.name, "-", "", "-", why_lost(f, best, result.capacity)});
   }
-  return table.text();
+  return table.text(screen);
 }
 
-std::string front_text(const SpaceResult& result, std::size_t top) {
+std::string front_text(const SpaceResult& result, std::size_t top, const Screen& screen) {
   TextTable table({"least memory, estimated", "step time", "memory"});
   for (std::size_t i = 0; i < std::min(top, result.front.size()); ++i) {
     const EstimatedLayout& e = result.front[i];
     table.add(
         {layout_name(e.scenario), time_text(e.estimate.step_time), bytes_text(e.estimate.needed)});
   }
-  return table.text();
+  return table.text(screen);
 }
 
-std::string counts_text(const SpaceResult& result, double seconds) {
+std::string counts_text(const SpaceResult& result, double seconds, bool verbose) {
   const SpaceCounts& c = result.counts;
-  std::string text = fmt::format(
-      "{} layouts in {:.2f} s: {} cannot fit and {} cannot win by their bounds, {} refused, {} "
-      "estimated ({} too large, and so {} more) from {} small programs, {} simulated ({} too "
-      "large){}\n",
-      c.layouts, seconds, c.too_large, c.too_slow, c.refused, c.estimated, c.estimated_large,
-      c.implied_large, c.probes, c.simulated, c.simulated_large,
-      c.settings == 0 ? ""
-                      : fmt::format(", and the best with other settings, {} in all", c.settings));
-  if (result.undecided > 0) {
+  std::string text =
+      fmt::format("{} layouts in {:.2f} s: {} too big, {} provably slower, ", c.layouts, seconds,
+                  c.too_large + c.estimated_large + c.implied_large, c.too_slow);
+  if (c.refused > 0) text += fmt::format("{} refused, ", c.refused);
+  text += fmt::format("{} estimated, {} simulated", c.estimated - c.estimated_large, c.simulated);
+  if (verbose) {
     text += fmt::format(
-        "{} more are within {} of the best, as far as estimates are certain, and were not "
-        "simulated "
-        "(--finalists)\n",
-        result.undecided, percent_text(EstimateClaim::kUsualTime));
+        "\ntoo big: {} by a bound on their memory, {} by an estimate, {} that need more than one "
+        "of "
+        "these, {} as simulated\nestimates are from {} small programs; the best was simulated with "
+        "{} other settings",
+        c.too_large, c.estimated_large, c.implied_large, c.simulated_large, c.probes, c.settings);
+    if (result.undecided > 0) {
+      text += fmt::format(
+          "\n{} more are within {} of the best, as far as estimates are certain, and were not "
+          "simulated (--finalists)",
+          result.undecided, percent_text(EstimateClaim::kUsualTime));
+    }
+  } else {
+    text += " (--verbose for more)";
   }
-  if (result.stopped) text += "stopped before the end (--seconds)\n";
-  return text;
+  if (result.stopped) text += "\nstopped before the end (--seconds)";
+  return text + "\n";
 }
 
 /// What of its device's memory the first leaves free, if runs may take it.
@@ -120,23 +138,26 @@ std::string certainty_text(const SpaceResult& result) {
       percent_text(*sure));
 }
 
-std::string sensitivity_text(const SensitivityReport& report) {
-  TextTable table({"if there were", "the first takes", "and the fastest is"});
+std::string sensitivity_text(const SensitivityReport& report, const Screen& screen) {
+  TextTable table({"if there were", "the first takes", Heading::words("and the fastest is")});
   for (const Sensitivity& s : report.changes) {
     const std::string more =
-        s.fits ? (s.slower < 0 ? "" : "+") + percent_text(s.slower) : "cannot be so";
+        s.fits ? (s.slower < 0 ? "" : "+") + percent_text(s.slower) : "does not fit";
     const std::string than = s.fits ? fmt::format(" ({} faster)", percent_text(s.by)) : "";
     table.add({s.change, more,
                s.winner.empty() ? "none of those that are compared"
                : s.other        ? s.winner + than
                                 : "the same"});
   }
-  std::string text = table.text();
+  std::string text = table.text(screen);
   for (const TippingPoint& t : report.tipping) {
-    text += fmt::format("from {:.2g} times the {} on {} is faster\n", t.factor, t.what, t.winner);
+    text += wrapped(
+        fmt::format("from {:.2g} times the {} on {} is faster\n", t.factor, t.what, t.winner),
+        screen, 2);
   }
   if (report.tipping.empty()) {
-    text += "no bandwidth from a 16th to 16 times what it is makes another family faster\n";
+    text += wrapped("no bandwidth from a 16th to 16 times what it is makes another family faster\n",
+                    screen, 2);
   }
   return text;
 }
@@ -226,6 +247,11 @@ double merit(const std::string& objective, const Scenario& s, const LayoutFigure
 /// A figure of a table, where 0 is unknown.
 std::string amount(double value) { return value > 0 ? fmt::format("{:.4g}", value) : "-"; }
 
+/// The same in JSON.
+nlohmann::ordered_json known(double value) {
+  return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
 /// Money of a step of the fastest: device-hours at the device's price.
 double dollars_of_step(const Scenario& s, Seconds step) {
   return s.cluster.device.dollars_per_hour * step.v / 3600 * s.cluster.capacity();
@@ -258,6 +284,9 @@ const std::vector<std::string>& search_types() {
 }
 
 int search_command(const SearchArguments& arguments, const Console& console) {
+  if (const auto other = other_than_scenario(arguments.scenario)) {
+    return report_error(console, *other);
+  }
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return report_errors(console, loaded.errors);
   const auto invalid = [&](const std::string& message) {
@@ -292,9 +321,8 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   options.progress = [&](const SpaceNews& news) {
     if (!live) return;
     const SpaceCounts& c = news.counts;
-    console.err << fmt::format("\r\x1b[K{} layouts, {} estimated, {} simulated", c.layouts,
-                               c.estimated, c.simulated)
-                << std::flush;
+    show_status(console, fmt::format("{} layouts, {} estimated, {} simulated", c.layouts,
+                                     c.estimated, c.simulated));
   };
   struct Task {
     int nodes, batch;
@@ -305,6 +333,9 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   if (sizes.empty()) sizes.push_back(base.cluster.nodes);
   if (batches.empty()) batches.push_back(base.global_batch_size());
   if (types.empty()) types.push_back("");
+  // One shape for a question, whether the lists in it are of one value or of several.
+  const bool several =
+      !arguments.nodes.empty() || !arguments.batches.empty() || !arguments.types.empty();
   std::vector<Task> tasks;
   for (const int nodes : sizes) {
     for (const int batch : batches) {
@@ -318,8 +349,15 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   };
   const TrainingSpec own_types = base.training;
   const auto top = to_size(arguments.top);
-  TextTable table(
-      {"nodes", "batch", unit + "/s", "step time", "dollars/step", "kJ/step", "layout"});
+  TextTable table({"nodes",
+                   "batch",
+                   unit + "/s",
+                   "step time",
+                   {"dollars/step", 2},
+                   {"kJ/step", 1},
+                   Heading::words("layout")},
+                  0);
+  const Screen screen = console.screen();
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::optional<FoundLayout> best;
   std::string best_in_type;
@@ -336,7 +374,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     base.training.global_batch_size = batch;
     const Result<SpaceResult> result =
         search_space(base, simulated_layout, simulated_probe, options);
-    if (live) console.err << "\r\x1b[K" << std::flush;
+    if (live) show_status(console, "");
     const bool stopped = result ? result->stopped : options.stop();
     if (stopped) {
       unfinished += (unfinished.empty() ? "" : "; ") +
@@ -378,8 +416,8 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                       {"batch", batch},
                       {"seconds", seconds_since(begun)},
                       {"stopped", stopped},
-                      {"dollars_per_step", cost},
-                      {"joules_per_step", energy},
+                      {"dollars_per_step", known(cost)},
+                      {"joules_per_step", known(energy)},
                       {"memory_of_rank_bytes", result->capacity.v},
                       {"counts", counts_json(result->counts)},
                       {"found", found_json(*result, unit)},
@@ -394,15 +432,19 @@ int search_command(const SearchArguments& arguments, const Console& console) {
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;
     }
-    console.out << search_task(base) << in_type
-                << (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "") << "\n\n"
-                << found_text(*result, unit, top) << "\n";
+    console.out << wrapped(search_task(base) + in_type +
+                               (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "") + "\n\n",
+                           screen, 2)
+                << found_text(*result, unit, top, screen) << "\n";
     if (!result->estimated.empty()) {
-      console.out << families_text(*result, top) << "\n" << front_text(*result, top) << "\n";
+      console.out << families_text(*result, top, screen) << "\n"
+                  << front_text(*result, top, screen) << "\n";
     }
-    if (asks) console.out << sensitivity_text(depends) << "\n";
-    console.out << certainty_text(*result) << spare_text(*result)
-                << counts_text(*result, seconds_since(begun)) << "\n";
+    if (asks) console.out << sensitivity_text(depends, screen) << "\n";
+    console.out << wrapped(certainty_text(*result) + spare_text(*result) +
+                               counts_text(*result, seconds_since(begun), arguments.verbose),
+                           screen, 2)
+                << "\n";
   }
   if (!best) return report_error(console, *failure);
   if (!arguments.write.empty()) {
@@ -410,14 +452,17 @@ int search_command(const SearchArguments& arguments, const Console& console) {
     if (!written) return report_error(console, written.error());
   }
   if (arguments.json) {
-    console.out << json_text(tasks.size() == 1 ? json.front() : json);
+    console.out << json_text(several ? json : json.front());
   } else if (tasks.size() > 1) {
-    console.out << table.text() << "best by " << arguments.objective << ": "
-                << layout_name(best->scenario) << best_in_type << " on "
-                << best->scenario.cluster.nodes << " nodes, " << best->scenario.global_batch_size()
-                << " sequences a step\n";
+    console.out << table.text(screen)
+                << wrapped(fmt::format("best by {}: {}{} on {} nodes, {} sequences a step\n",
+                                       arguments.objective, layout_name(best->scenario),
+                                       best_in_type, best->scenario.cluster.nodes,
+                                       best->scenario.global_batch_size()),
+                           screen, 2);
     if (!unfinished.empty()) {
-      console.out << "not searched to the end (--seconds is shared by all): " << unfinished << "\n";
+      console.out << wrapped(
+          "not searched to the end (--seconds is shared by all): " + unfinished + "\n", screen, 2);
     }
   }
   return 0;

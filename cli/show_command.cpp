@@ -12,10 +12,12 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/memory_text.hpp"
+#include "cli/other_file.hpp"
 #include "cli/show_json.hpp"
 #include "core/base/nearest.hpp"
 #include "core/base/result.hpp"
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
@@ -70,7 +72,7 @@ std::string sizes_text(const ModelSpec& spec) {
           : fmt::format("vocabulary {}", spec.vocab));
 }
 
-std::string model_text(const Scenario& scenario, const Program& program) {
+std::string model_text(const Scenario& scenario, const Program& program, const Screen& screen) {
   const ModelSpec& spec = scenario.model;
   if (spec.architecture == Architecture::Synthetic) {
     return fmt::format("{}: {} virtual stages of given times, no parameters\n", spec.name,
@@ -117,6 +119,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
       "{} forward, {} forward and backward per {}\n\n", flops_text({forward}),
       flops_text({model.training_flops().v / static_cast<double>(shape.seq)}),
       spec.is_vision() ? "image" : fmt::format("token at {} tokens per sequence", shape.seq));
+  text = wrapped(text, screen, 2);
   TextTable layers(
       {"layer", "parameters", spec.is_vision() ? "forward per image" : "forward per token"});
   std::set<int> counted;
@@ -130,7 +133,7 @@ std::string model_text(const Scenario& scenario, const Program& program) {
     for (const std::int64_t d : p.shape) dims += (dims.empty() ? "" : " x ") + std::to_string(d);
     parameters.add({p.name, dims, count_text(double(p.elements()))});
   }
-  return text + layers.text() + "\n" + parameters.text();
+  return text + layers.text(screen) + "\n" + parameters.text(screen);
 }
 
 nlohmann::ordered_json shown(const std::string& what, const Scenario& scenario,
@@ -182,8 +185,8 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
   }
   if (arguments.json) return json_text(shown(arguments.what, scenario, *program, rank));
   if (arguments.what == "schedule") return schedule_text(*program, rank);
-  if (arguments.what == "memory") return memory_text(scenario, *program, rank);
-  if (arguments.what == "model") return model_text(scenario, *program);
+  if (arguments.what == "memory") return memory_text(scenario, *program, rank, console.screen());
+  if (arguments.what == "model") return model_text(scenario, *program, console.screen());
   if (rank) return print_role(*program, program->role_of_rank[*rank]);
   return print(*program);
 }
@@ -192,7 +195,15 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
 
 int show_command(const ShowArguments& arguments, const Console& console) {
   static const std::vector<std::string> subjects = {"program", "schedule", "memory", "model"};
-  if (std::find(subjects.begin(), subjects.end(), arguments.what) == subjects.end()) {
+  const bool known = std::find(subjects.begin(), subjects.end(), arguments.what) != subjects.end();
+  if (arguments.scenario.empty()) {
+    return report_error(
+        console, known ? invalid("lockstep show " + arguments.what + " needs a scenario (TOML)")
+                       : invalid("lockstep show needs what to show: program, schedule, memory or "
+                                 "model; then a scenario (TOML): lockstep show memory " +
+                                 arguments.what));
+  }
+  if (!known) {
     return report_error(console, invalid("show '" + arguments.what + "' is not known" +
                                          suggestion(arguments.what, subjects)));
   }
@@ -207,6 +218,9 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   }
   if (arguments.json && (arguments.csv || !arguments.after.empty())) {
     return report_error(console, invalid("--json goes with neither --csv nor --after"));
+  }
+  if (const auto other = other_than_scenario(arguments.scenario)) {
+    return report_error(console, *other);
   }
   const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
   if (!loaded.ok()) return report_errors(console, loaded.errors);

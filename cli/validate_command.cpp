@@ -45,7 +45,7 @@ std::string took_text(const std::vector<ValidatedRow>& rows, double seconds) {
     text += fmt::format("{} {} {:.1f} s", i == 0 ? "; slowest:" : ",", slow[i]->row.id,
                         slow[i]->took.v);
   }
-  return text + "\n";
+  return text;
 }
 
 int validate_collectives(const ValidateArguments& arguments, const CsvTable& table,
@@ -75,7 +75,7 @@ int validate_collectives(const ValidateArguments& arguments, const CsvTable& tab
   }
   console.out << (arguments.json       ? collectives_json(rows, arguments.rows)
                   : arguments.markdown ? collectives_markdown(rows)
-                                       : collectives_text(rows, arguments.rows));
+                                       : collectives_text(rows, arguments.rows, console.screen()));
   return 0;
 }
 
@@ -118,13 +118,13 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
                         ? arguments.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   options.progress = [&](std::size_t done, std::size_t all) {
-    if (live) console.err << fmt::format("\r\x1b[K{} of {} rows", done, all) << std::flush;
+    if (live) show_status(console, fmt::format("{} of {} rows", done, all));
   };
   const auto start = std::chrono::steady_clock::now();
   const std::vector<ValidatedRow> rows = validate_rows(chosen, predicted_step, options);
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  if (live) console.err << "\r\x1b[K" << std::flush;
-  if (!arguments.quiet) console.err << took_text(rows, passed.count());
+  if (live) show_status(console, "");
+  if (!arguments.quiet) report_note(console, took_text(rows, passed.count()));
 
   if (!arguments.svg.empty()) {
     std::vector<PlotPoint> points;
@@ -139,9 +139,10 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
     if (!written) return report_error(console, written.error());
   }
   const ValidationSummary summary = summarize(rows);
-  console.out << (arguments.json       ? validation_json(summary, rows, arguments.rows)
-                  : arguments.markdown ? validation_markdown(summary)
-                                       : validation_text(summary, rows, arguments.rows));
+  console.out << (arguments.json ? validation_json(summary, rows, arguments.rows)
+                  : arguments.markdown
+                      ? validation_markdown(summary)
+                      : validation_text(summary, rows, arguments.rows, console.screen()));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 
 namespace lockstep {
 namespace {
@@ -204,29 +205,40 @@ std::string validation_claim(const ValidationFigures& all) {
 }
 
 std::string validation_text(const ValidationSummary& summary, const std::vector<ValidatedRow>& rows,
-                            bool with_rows) {
+                            bool with_rows, const Screen& screen) {
   std::string text;
   if (with_rows) {
-    TextTable table({"run", "measured", "simulated", "error", "memory", "simulated", "remark"});
+    TextTable table({"run",
+                     {"measured", 2},
+                     {"simulated", 2},
+                     "error",
+                     {"memory", 1},
+                     "memory simulated",
+                     Heading::words("remark")});
     for (const ValidatedRow& row : rows) table.add(row_cells(row));
-    text += table.text() + "\n";
+    text += table.text(screen) + "\n";
   }
-  TextTable table(kHeading);
+  std::vector<Heading> columns(kHeading.begin(), kHeading.end());
+  columns[1].goes = 1;  // rows
+  columns[8].goes = 2;  // tau
+  TextTable table(std::move(columns));
   for (const ValidationFigures& source : summary.sources) table.add(cells(source));
   table.add(cells(summary.all));
-  text += table.text() + "\n";
-  for (const std::string& line : remarks(summary)) text += line + "\n";
+  text += table.text(screen) + "\n";
+  for (const std::string& line : remarks(summary)) text += wrapped(line + "\n", screen);
   if (!summary.sweeps.empty()) {
-    TextTable sweeps(kSweepHeading);
+    TextTable sweeps({kSweepHeading.begin(), kSweepHeading.end()});
     for (const Cells& line : sweep_cells(summary.sweeps)) sweeps.add(line);
-    text += "\n" + sweeps.text();
-    TextTable lost(kLossHeading);
+    text += "\n" + sweeps.text(screen);
+    TextTable lost({kLossHeading.begin(), kLossHeading.end()}, kLossHeading.size());
     for (const Cells& line : loss_cells(summary.sweeps)) lost.add(line);
-    text += "\nFirst choices that were more than 3 % slower than the best:\n" + lost.text();
+    text += "\nFirst choices that were more than 3 % slower than the best:\n" + lost.text(screen);
   }
   if (!summary.unexpressed.empty()) text += "\nNot expressed:\n";
   for (const UnexpressedRows& u : summary.unexpressed) {
-    text += fmt::format("{:4}  {} ({})\n", u.ids.size(), to_string(u.reason), joined(u.details, 4));
+    text += wrapped(
+        fmt::format("{:4}  {} ({})\n", u.ids.size(), to_string(u.reason), joined(u.details, 4)),
+        screen, 6);
   }
   return text;
 }
@@ -249,10 +261,11 @@ std::string validation_markdown(const ValidationSummary& summary) {
   return text;
 }
 
-std::string collectives_text(const std::vector<ValidatedCollective>& rows, bool with_rows) {
+std::string collectives_text(const std::vector<ValidatedCollective>& rows, bool with_rows,
+                             const Screen& screen) {
   std::string text;
   if (with_rows) {
-    TextTable table({"collective", "size", "measured", "simulated", "error", "by"}, 1);
+    TextTable table({"collective", "size", "measured", "simulated", "error", Heading::words("by")});
     for (const ValidatedCollective& r : rows) {
       const auto size = r.row.payload ? bytes_text(*r.row.payload) : "";
       if (!r.estimate) {
@@ -262,14 +275,15 @@ std::string collectives_text(const std::vector<ValidatedCollective>& rows, bool 
       table.add({r.row.name(), size, time_text({*r.row.time_ms * 1e-3}), time_text(r.simulated()),
                  signed_share(*r.error()), r.estimate->formula});
     }
-    text += table.text() + "\n";
+    text += table.text(screen) + "\n";
   }
   for (const auto& [name, classes] : all_classes(rows)) {
-    TextTable table(class_heading(name));
+    const Cells heading = class_heading(name);
+    TextTable table({heading.begin(), heading.end()});
     for (const CollectiveClass& c : classes) table.add(class_cells(c));
-    text += table.text() + "\n";
+    text += table.text(screen) + "\n";
   }
-  return text + unexpressed_collectives(rows);
+  return text + wrapped(unexpressed_collectives(rows), screen);
 }
 
 std::string collectives_markdown(const std::vector<ValidatedCollective>& rows) {

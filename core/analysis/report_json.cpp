@@ -16,6 +16,11 @@ double real(const ordered_json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
+/// A figure of which 0 means that nobody knows it: null in JSON.
+ordered_json known(double value) { return value == 0 ? ordered_json() : ordered_json(value); }
+
+double or_none(const ordered_json& value) { return value.is_null() ? 0 : value.get<double>(); }
+
 /// Keeps a loss that is not finite in the list, as null, so that divergence stays visible.
 ordered_json numbers(const std::vector<double>& list) {
   ordered_json result = ordered_json::array();
@@ -116,19 +121,22 @@ Report from_json(const ordered_json& j) {
   j.at("cluster").get_to(r.cluster);
   j.at("world_size").get_to(r.world_size);
   r.step_time.v = real(j.at("step_time_s"));
-  r.tokens_per_s = real(j.at("tokens_per_s"));
-  r.images_per_s = real(j.at("images_per_s"));
-  r.time_to_train.v = real(j.at("time_to_train_s"));
-  r.scaling_efficiency = real(j.at("scaling_efficiency"));
-  r.model_flops_per_step.v = real(j.at("model_flops_per_step"));
-  r.mfu = real(j.at("mfu"));
+  r.tokens_per_s = or_none(j.at("tokens_per_s"));
+  r.images_per_s = or_none(j.at("images_per_s"));
+  r.time_to_train.v = or_none(j.at("time_to_train_s"));
+  r.scaling_efficiency = or_none(j.at("scaling_efficiency"));
+  r.model_flops_per_step.v = or_none(j.at("model_flops_per_step"));
+  r.mfu = or_none(j.at("mfu"));
   const auto later = [&](const char* key,
                          double otherwise) {  // reports of earlier versions lack the key
     return j.contains(key) ? real(j.at(key)) : otherwise;
   };
-  r.hardware_flops_per_step.v = later("hardware_flops_per_step", r.model_flops_per_step.v);
-  r.hfu = later("hfu", r.mfu);
-  r.dollars_per_billion_tokens = later("dollars_per_billion_tokens", 0.0);
+  const auto later_known = [&](const char* key, double otherwise) {
+    return j.contains(key) ? or_none(j.at(key)) : otherwise;
+  };
+  r.hardware_flops_per_step.v = later_known("hardware_flops_per_step", r.model_flops_per_step.v);
+  r.hfu = later_known("hfu", r.mfu);
+  r.dollars_per_billion_tokens = later_known("dollars_per_billion_tokens", 0.0);
   r.bubble_fraction = real(j.at("bubble_fraction"));
   r.bubble_over_ideal = real(j.at("bubble_over_ideal"));
   r.exposed_comm.v = real(j.at("exposed_comm_s"));
@@ -180,15 +188,15 @@ std::string report_json(const Report& r) {
   j["step_time_s"] = r.step_time.v;
   if (r.apart_step_time.v > 0) j["apart_step_time_s"] = r.apart_step_time.v;
   if (r.sync_step_time.v > 0) j["sync_step_time_s"] = r.sync_step_time.v;
-  j["tokens_per_s"] = r.tokens_per_s;
-  j["images_per_s"] = r.images_per_s;
-  j["time_to_train_s"] = r.time_to_train.v;
-  j["scaling_efficiency"] = r.scaling_efficiency;
-  j["model_flops_per_step"] = r.model_flops_per_step.v;
-  j["mfu"] = r.mfu;
-  j["hardware_flops_per_step"] = r.hardware_flops_per_step.v;
-  j["hfu"] = r.hfu;
-  j["dollars_per_billion_tokens"] = r.dollars_per_billion_tokens;
+  j["tokens_per_s"] = known(r.tokens_per_s);
+  j["images_per_s"] = known(r.images_per_s);
+  j["time_to_train_s"] = known(r.time_to_train.v);
+  j["scaling_efficiency"] = known(r.scaling_efficiency);
+  j["model_flops_per_step"] = known(r.model_flops_per_step.v);
+  j["mfu"] = known(r.mfu);
+  j["hardware_flops_per_step"] = known(r.hardware_flops_per_step.v);
+  j["hfu"] = known(r.hfu);
+  j["dollars_per_billion_tokens"] = known(r.dollars_per_billion_tokens);
   j["bubble_fraction"] = r.bubble_fraction;
   j["bubble_over_ideal"] = r.bubble_over_ideal;
   j["exposed_comm_s"] = r.exposed_comm.v;

@@ -2,18 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 namespace lockstep {
 namespace {
-
-/// The width of a text on the screen, in characters: continuation bytes of UTF-8 take no room.
-std::size_t columns(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
 
 struct Unit {
   double size;
@@ -36,11 +28,7 @@ std::string time_text(Seconds time) {
 }
 
 std::string bytes_text(Bytes bytes) {
-  static constexpr Unit kUnits[] = {{1099511627776.0, "TiB"},
-                                    {1073741824.0, "GiB"},
-                                    {1048576.0, "MiB"},
-                                    {1024.0, "KiB"},
-                                    {1, "B"}};
+  static constexpr Unit kUnits[] = {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}};
   return scaled(static_cast<double>(bytes.v), kUnits);
 }
 
@@ -71,31 +59,6 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
   for (const std::string& word : words) {
     if (&word != &words.front()) text += separator;
     text += word;
-  }
-  return text;
-}
-
-TextTable::TextTable(std::vector<std::string> heading, std::size_t left) : left_(left) {
-  rows_.push_back(std::move(heading));
-}
-
-void TextTable::add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-std::string TextTable::text() const {
-  std::vector<std::size_t> widths(rows_.front().size(), 0);
-  for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], columns(row[c]));
-  }
-  std::string text;
-  for (const auto& row : rows_) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string fill(widths[c] - columns(row[c]), ' ');
-      if (c > 0) line += "  ";
-      line += c < left_ ? row[c] + fill : fill + row[c];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
   }
   return text;
 }

@@ -203,14 +203,14 @@ void DeepSpeedAccount::account_for_rest() {
     if (harmless) {
       plan_.ignore(setting.name);
     } else if (kPartsOfOurs.count(setting.name.substr(0, setting.name.find('.'))) > 0) {
-      plan_.lose(shown(setting) + ": a scenario has no word for it");
+      plan_.lose(shown(setting) + ": no equivalent setting");
     } else {
       ++unknown[setting.name.substr(0, setting.name.find('.'))];
     }
   }
   for (const auto& [part, settings] : unknown) {
     plan_.lose(part + (settings > 1 ? " and its " + std::to_string(settings) + " settings" : "") +
-               ": a scenario has no word for it");
+               ": no equivalent setting");
   }
 }
 

@@ -70,7 +70,7 @@ void PlanWriter::lose_unknown(const std::string& name, const std::string& shown)
   }
   // Most unknown names are other options, and no misspelt ones.
   const std::string near = nearest(name, names, std::max<std::size_t>(1, name.size() / 8));
-  lose(shown + ": a scenario has no word for it" +
+  lose(shown + ": no equivalent setting" +
        (near.empty() || near == name ? std::string() : "; did you mean " + near + "?"));
 }
 

@@ -60,7 +60,7 @@ std::string layout_name(const Scenario& layout) {
     add("accumulation of whole gradients");
   }
   if (!shards && p.gradient_ranks() > 1 && p.bucket_cap != usual.bucket_cap) {
-    add("buckets of " + bytes_text(p.bucket_cap));
+    add("bucket_cap_mb " + std::to_string(p.bucket_cap.v >> 20));
   }
   if (p.offload == Offload::Optimizer) add("offload");
   if (p.offload == Offload::Parameters) add("offload of parameters");

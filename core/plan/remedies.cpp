@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 #include "core/plan/recomputation.hpp"
 #include "core/spec/validate/validate.hpp"
 

@@ -65,7 +65,8 @@ struct RunOptions {
   std::function<void(const Waits&)> on_waits;       // of a step; before its on_step
   std::function<void(const StepResult&)> on_step;   // called from the caller's thread
   std::function<void(const std::string&)> on_note;  // what a user should know of; likewise
-  const std::atomic<bool>* cancel = nullptr;        // once it is true, the run stops after its step
+  std::function<void(const std::string&)> on_straggler;  // that a rank is one, or none any more
+  const std::atomic<bool>* cancel = nullptr;  // once it is true, the run stops after its step
 };
 
 /// Why a run has ended.

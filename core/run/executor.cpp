@@ -465,8 +465,9 @@ class Execution {
     std::vector<Seconds> waiting;
     for (const Metrics& rank : ranks) waiting.push_back({rank[2].value});
     const std::string said = stragglers_.add(time, waiting);
-    if (!said.empty()) note(said);
-    if (!leads() || !options_.on_waits) return;
+    if (!leads()) return;
+    if (!said.empty() && options_.on_straggler) options_.on_straggler(said);
+    if (!options_.on_waits) return;
     Waits waits = stragglers_.waits();
     for (const Metrics& rank : ranks) waits.loading = std::max(waits.loading, {rank[3].value});
     options_.on_waits(waits);

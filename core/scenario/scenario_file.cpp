@@ -30,13 +30,16 @@ const Node* find_path(const Node& root, std::string_view path) {
   return nullptr;
 }
 
+/// Whether an override gives the value that the file has.
+bool same_value(const Node& value, const Node& override_value) {
+  if (value.is_number() && override_value.is_number()) return value.number == override_value.number;
+  if (value.kind == Node::Kind::String) return value.text == override_value.text;
+  return to_text(value) == to_text(override_value);
+}
+
 /// The index of a fixed axis's value in its list; nullopt if the value is not in the list.
 std::optional<std::size_t> place_of_fixed(const SweepAxis& axis) {
-  const auto same = [&](const Node& value) {
-    if (value.is_number() && axis.fixed->is_number()) return value.number == axis.fixed->number;
-    if (value.kind == Node::Kind::String) return value.text == axis.fixed->text;
-    return to_text(value) == to_text(*axis.fixed);
-  };
+  const auto same = [&](const Node& value) { return same_value(value, *axis.fixed); };
   const std::vector<Node>& values = axis.values->children;
   const auto it = std::find_if(values.begin(), values.end(), same);
   if (it == values.end()) return std::nullopt;
@@ -70,6 +73,21 @@ void read_axes(const Node& table, const std::string& prefix, const Node& overrid
     } else {
       axes.push_back({path, &child, find_path(overrides, path)});
     }
+  }
+}
+
+/// LoadedScenario::departures below `prefix`. Some paths are keys of [sweep], and judged by it.
+void find_departures(const Node& root, const Node& overrides, const std::string& prefix,
+                     std::vector<std::string>& departures) {
+  for (const Node& child : overrides.children) {
+    const std::string path = prefix + child.key;
+    if (path == "expect" || path == "checkpoint" || path == "name") continue;
+    if (child.is_table() && !child.inline_table) {
+      find_departures(root, child, path + ".", departures);
+      continue;
+    }
+    const Node* value = find_path(root, path);
+    if (value == nullptr || !same_value(*value, child)) departures.push_back(path);
   }
 }
 
@@ -167,6 +185,8 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
       diagnostics.add({*parsed.error().where, {}}, parsed.error().message);
     }
   }
+  std::vector<std::string> departures;
+  find_departures(root, all_overrides, "", departures);
   replace_alternative(root, all_overrides, "cluster", {"preset", "profile"});
   replace_alternative(root, all_overrides, "model", {"preset", "hf_config"});
   merge(root, all_overrides);
@@ -187,8 +207,11 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
       axes.clear();
     }
   }
+  for (const SweepAxis& axis : axes) {
+    if (axis.fixed && place_of_fixed(axis)) std::erase(departures, axis.path);
+  }
   LoadedScenario loaded{expand(root, axes, file, diagnostics), diagnostics.take(),
-                        diagnostics.take_warnings()};
+                        diagnostics.take_warnings(), std::move(departures)};
   if (!loaded.ok()) {
     loaded.points.clear();
     loaded.warnings.clear();

@@ -20,11 +20,18 @@ struct SweepPoint {
   Scenario scenario;
 };
 
+/// SourceSpan::file of what an override gives.
+inline constexpr std::string_view kOverrideFile = "--set";
+
 struct LoadedScenario {
   std::vector<SweepPoint> points;  // empty exactly if there are errors
   std::vector<Error> errors;       // all faults, in file order
   /// Those of core/spec/validate/warnings.hpp, in file order; none if there are errors.
   std::vector<Error> warnings;
+  /// Keys to which overrides give another value than the file has, so that its [expect] is of
+  /// something else. Not among them are [expect] itself, what decides nothing that a report has
+  /// (name, [checkpoint]), and keys of [sweep] that get one of its values.
+  std::vector<std::string> departures = {};
   bool ok() const { return errors.empty(); }
 };
 

@@ -33,8 +33,8 @@ double round_tick(double least) {
 void draw_axes(DisplayList& list, const LayoutsFrame& f, const TextSize& text) {
   const double line = text.line_height;
   const double range = f.top - f.bottom;
-  double unit = 1 << 10;  // the largest of which the range has one: ticks are round numbers of it
-  while (unit < (1 << 30) && range >= 1024 * unit) unit *= 1024;
+  double unit = 1e3;  // the largest of which the range has one: ticks are round numbers of it
+  while (unit < 1e9 && range >= 1e3 * unit) unit *= 1e3;
   const double tick = unit * round_tick(std::max(range / unit / 4, 1e-3));
   for (double bytes = std::ceil(f.bottom / tick) * tick; bytes <= f.top; bytes += tick) {
     const double y = f.plot.bottom() - f.plot.height() * (bytes - f.bottom) / range;

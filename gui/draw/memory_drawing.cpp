@@ -97,16 +97,13 @@ void draw_capacity(DisplayList& list, const MemoryModel& model, const MemoryFram
 }
 
 void draw_scale(DisplayList& list, const MemoryFrame& frame, const TextSize& text) {
-  // Steps are 1, 2 or 5 times a power of ten, in units of a power of 1024, so that labels are
-  // short.
+  // Steps are 1, 2 or 5 times a power of ten, so that labels are short.
   const double least =
       static_cast<double>(frame.top) * kScaleStep / std::max(frame.plot.height(), 1.0);
-  double unit = 1;
-  while (unit * 1024 <= least * 4) unit *= 1024;
-  double step = unit;
+  double step = 1;
   for (double factor = 1; step < least; factor *= 10) {
     for (double digit : {1.0, 2.0, 5.0}) {
-      step = unit * factor * digit;
+      step = factor * digit;
       if (step >= least) break;
     }
   }

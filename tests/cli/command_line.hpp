@@ -16,9 +16,10 @@ struct CommandOutcome {
   std::string out, err;
 };
 
-inline CommandOutcome lockstep(const std::vector<std::string>& arguments) {
+inline CommandOutcome lockstep(const std::vector<std::string>& arguments, int width = kUsualWidth) {
   std::ostringstream out, err;
-  const Console console{out, err};
+  Console console{out, err};
+  console.width = console.err_width = width;
   const int code = run_cli(arguments, console);
   return {code, out.str(), err.str()};
 }

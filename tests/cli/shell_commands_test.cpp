@@ -42,7 +42,7 @@ TEST_CASE("every list has a row for each name, and JSON with the same rows", "[c
     INFO(what);
     const auto rows = nlohmann::ordered_json::parse(test::lockstep({"list", what, "--json"}).out);
     REQUIRE(!rows.empty());
-    const std::string text = test::lockstep({"list", what}).out;
+    const std::string text = test::lockstep({"list", what, "--wide"}).out;
     for (const auto& row : rows) {
       CHECK_THAT(text, ContainsSubstring(row.front().get<std::string>()));
     }
@@ -67,6 +67,10 @@ TEST_CASE("a shell is offered commands, options, and the names that values have"
   CHECK(complete({"show", "sch"}) == std::vector<std::string>{"schedule"});
   CHECK(complete({"show", "schedule", ""}).empty());  // a file: the shell knows better
   CHECK(has(complete({"run", "x.toml", "--set", "training.seq"}), "training.seq_len="));
+  CHECK(complete({"run", "x.toml", "--training.seq"}) ==
+        std::vector<std::string>{"--training.seq_len"});
+  CHECK_FALSE(has(complete({"run", "x.toml", "--"}), "--training.seq_len"));  // too many
+  CHECK(complete({"help", "calib"}) == std::vector<std::string>{"calibrate"});
   CHECK(complete({"run", "--set", "parallelism.pipeline_parallel_schedule=ZB-H"}) ==
         std::vector<std::string>{"parallelism.pipeline_parallel_schedule=ZB-H1",
                                  "parallelism.pipeline_parallel_schedule=ZB-H2"});

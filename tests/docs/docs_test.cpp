@@ -159,7 +159,7 @@ TEST_CASE("the glossary is in alphabetical order, each term once", "[docs]") {
 
 TEST_CASE("the glossary has what the report of a pipeline prints", "[docs]") {
   const auto run = lockstep::test::lockstep(
-      {"run", LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml"});
+      {"run", LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-fsdp2-1f1b2.toml", "--wide"});
   REQUIRE(run.exit_code == 0);
   std::istringstream lines(run.out);
   std::set<std::string> printed;

@@ -178,7 +178,7 @@ TEST_CASE("what compare says of a simulation and its run is one row", "[scripts]
               "cat <<END\n"
               "program      equal  1f\nop order     equal  per rank\npeak memory  equal  to the "
               "byte\n\nstep time     4.2 ms  4.3 ms     +2.4 %\n\n"
-              "op kind     count A  count B    time A    time B  B against A  waiting A\n"
+              "op kind     count A  count B    time A    time B       change  waiting A\n"
               "forward          12       12  2.308 ms   2.36 ms       +2.3 %        0 s\n"
               "optimizer         2        2  1.089 ms  1.060 ms       -2.7 %        0 s\n\n"
               "rank  compute A\n   0   4.069 ms   10.79 ms     +165.1 %   152.1 us\nEND");

@@ -324,7 +324,7 @@ void add_cluster(FieldList& f) {
   f.numbers("Nodes", "cluster.nodes", "Nodes of the cluster.", degrees(1024),
             [](const Scenario& s) { return text(s.cluster.nodes); });
   f.numbers("Memory, GB", "cluster.device.memory_gb",
-            "Memory of a device, in GB of 10⁹ bytes; sizes elsewhere are in GiB of 2³⁰ bytes.",
+            "Memory of a device, in GB of 10⁹ bytes, as all sizes are.",
             numbers({1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 141, 192, 288}),
             [](const Scenario& s) {
               return number(static_cast<double>(s.cluster.device.memory.v) / 1e9);

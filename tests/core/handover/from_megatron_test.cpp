@@ -219,7 +219,7 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py $MODEL "${ARGS[@]}"
   CHECK(s.num_microbatches() == 8);  // 64 / (2 x 4)
   CHECK(s.lr_scheduler.warmup_steps == 10);
   CHECK(s.training.param_dtype() == DType::F16);
-  CHECK(plan.lost == std::vector<std::string>{"--weird-flag 7: a scenario has no word for it"});
+  CHECK(plan.lost == std::vector<std::string>{"--weird-flag 7: no equivalent setting"});
   CHECK(mentions(plan.without_effect, "log-interval"));
   CHECK(mentions(plan.taken,
                  "--tensor-model-parallel-size 2 -> "
@@ -326,7 +326,7 @@ TEST_CASE("what follows on the next line is no value of an argument", "[core][ha
                                    "  --num-attention-heads: 4\n  --seq-length: 32\n"
                                    "  --max-position-embeddings: 32\n  --square-relu: true\n"
                                    "  --eod-mask-loss: true\nTEST_TYPE: ckpt\n");
-  CHECK(mentions(plan.lost, "--square-relu true: a scenario"));
+  CHECK(mentions(plan.lost, "--square-relu true: no equivalent"));
   CHECK(mentions(plan.lost, "--eod-mask-loss true: "));
   CHECK(mentions(plan.lost, "give training.eod_mask_loss with"));
   CHECK(!mentions(plan.lost, "TEST_TYPE"));

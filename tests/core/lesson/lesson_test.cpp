@@ -72,7 +72,7 @@ TEST_CASE("figures are what the simulator says, each scenario simulated once", "
   const Result<std::string> text = fill_in(*page.read(), simulate);
   INFO((text ? "" : to_string(text.error())));
   REQUIRE(text.ok());
-  CHECK(*text == "25.0 % 1 s 3 MiB 1\n4 s\n4\n");
+  CHECK(*text == "25.0 % 1 s 3.146 MB 1\n4 s\n4\n");
   CHECK(simulated == 2);
   CHECK(without_figures(page.read()->text) == "… … … …\n…\n…\n");
 }

@@ -52,7 +52,7 @@ TEST_CASE("a capacity far above all layouts is named and leaves them their heigh
     CHECK(std::count_if(list.lines.begin(), list.lines.end(), [](const Line& line) {
             return line.ink == Ink::Fault;
           }) == (mebibytes == 40 ? 1 : 0));
-    CHECK(found(list, "10 MiB") != nullptr);  // ticks are round numbers of their unit
+    CHECK(found(list, "10 MB") != nullptr);  // ticks are round numbers of their unit
   }
 }
 

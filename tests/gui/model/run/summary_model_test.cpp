@@ -145,7 +145,7 @@ TEST_CASE("of a memory snapshot the peak alone is told, and memory has a time to
   REQUIRE(run);
   const SummaryPtr model = make_summary(run);
   REQUIRE(model->cards.size() == 1);
-  CHECK(model->cards[0].value == "60 MiB");
+  CHECK(model->cards[0].value == "62.91 MB");
   CHECK(to_seconds(run->lanes.end() - run->lanes.begin()).v == Approx(3.00001));
 }
 
