@@ -29,6 +29,11 @@ set(LOCKSTEP_SANITIZE "" CACHE STRING "sanitizers for -fsanitize=, for example a
 # stay apart.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
+# A precompiled header is kept by ccache only with this.
+if(LOCKSTEP_QUICK_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
+
 # For C++ alone: nvcc has options of its own.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
