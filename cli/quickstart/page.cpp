@@ -11,6 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kCurveWidth = 50;
+constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr double kClose = 0.10;  // what we want differences to stay within
 
 std::string decimal(double value, const char* format) {
@@ -50,7 +51,6 @@ std::string use_text(const MachineUse& use) {
 }  // namespace
 
 std::string curve(const std::vector<double>& values, int width) {
-  static const char* const kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const auto count = static_cast<std::int64_t>(values.size());
   const std::int64_t columns = std::min<std::int64_t>(width, count);
   std::vector<double> means;
@@ -145,10 +145,10 @@ std::string quickstart_table(const std::vector<Quickstart>& runs) {
     std::vector<std::string> row = {std::to_string(i + 1)};
     for (std::size_t k = 0; k < close.size(); ++k) {
       const Figure& figure = runs[i].figures[k];
-      row.push_back(busy ? "-" : change_text(figure.predicted, figure.measured));
+      row.push_back(change_text(figure.predicted, figure.measured));
       close[k] += !busy && std::abs(figure.difference()) <= kClose ? 1 : 0;
     }
-    row.push_back(decimal(runs[i].use.others, "%.2f"));
+    row.push_back(decimal(runs[i].use.others, "%.2f") + (busy ? " (busy)" : ""));
     table.add(row);
   }
   std::vector<std::string> last = {"within 10 %"};

@@ -14,8 +14,8 @@ namespace lockstep {
 std::string quickstart_page(const Quickstart& result, const std::string& program,
                             const std::string& out);
 
-/// A row for each run: the difference of each figure, "-" if the machine was busy, and the cores
-/// that other programs had. The last row counts, of the runs on an idle machine, those within 10 %.
+/// A row for each run: the difference of each figure, and the cores that other programs had. The
+/// last row counts, of the runs on a machine that was not busy, those within 10 %.
 std::string quickstart_table(const std::vector<Quickstart>& runs);
 
 /// Values as a line of `width` characters, each the mean of an equal part, from the lowest (▁) to

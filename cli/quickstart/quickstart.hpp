@@ -47,8 +47,8 @@ struct MachineUse {
   double load = -1;          // the system's load average of the last minute; negative: not known
   double others = -1;        // cores that other programs kept busy, on average; negative: not known
   Seconds clock, processor;  // of the whole training: by the clock, and all cores' time together
-  /// Whether other programs took more than a twentieth of the cores that ranks have.
-  bool busy() const { return others > cores - ranks + 0.05 * ranks; }
+  /// Whether other programs took more than a tenth of the cores that ranks have.
+  bool busy() const { return others > cores - ranks + 0.1 * ranks; }
 };
 
 struct Quickstart {
