@@ -15,6 +15,10 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 
+# An archive waits for no other archive; and what a program does not link is not built for it, although
+# another program with the same archives links it (LockstepCpuKernels.cmake).
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)
+
 option(LOCKSTEP_BUILD_TESTS "build the test suite" ON)
 option(LOCKSTEP_BUILD_BENCH "build bench/" OFF)
 option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)

@@ -82,4 +82,9 @@ TEST_CASE("the first answer needs neither the command line nor what only other c
     INFO(folder);
     CHECK_THAT(outcome.output, !ContainsSubstring(std::string("lockstep_") + folder + ".dir"));
   }
+  int instruction_sets = 0;
+  for (const char* name : {"isa_baseline.cpp\n", "isa_v3.cpp\n", "isa_v4.cpp\n"}) {
+    if (outcome.output.find(name) != std::string::npos) ++instruction_sets;
+  }
+  CHECK(instruction_sets == 1);
 }
