@@ -8,10 +8,9 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "PRESET=$(PRESET) (cmake --list-presets shows all)"
 
-run:  ## build, train a small model for real, simulate it, compare
+run:  ## train a small model for real, simulate it, compare; then build the rest
 	@scripts/install-dependencies
-	@scripts/build $(PRESET) lockstep
-	@scripts/quickstart build/$(PRESET)/bin/lockstep
+	@scripts/quickstart $(PRESET)
 
 gui:  ## build and start the desktop application (FILE=scenario, run folder or trace)
 	@scripts/install-dependencies gui

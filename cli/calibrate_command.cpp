@@ -54,7 +54,18 @@ nlohmann::ordered_json summary_json(const ClusterSpec& cluster) {
           {"link_latency_s", cluster.intra_node.latency.v}};
 }
 
-Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
+/// A line that rewrites itself on a terminal; elsewhere one for each tenth of the kernels.
+void show_progress(const Console& console, int done, int all) {
+  const std::string text =
+      "measured " + std::to_string(done) + " of " + std::to_string(all) + " kernels";
+  if (console.live) {
+    console.err << "\r\033[K" << text << (done == all ? "\n" : "") << std::flush;
+  } else if (done * 10 / all != (done - 1) * 10 / all || done == all) {
+    console.err << text << std::endl;
+  }
+}
+
+Result<ClusterSpec> measure(const CalibrateArguments& arguments, const Console& console) {
   if (arguments.backend == "cpu") {
     if (!arguments.dtype.empty()) {
       return Error{ErrorKind::InvalidSpec,
@@ -62,6 +73,9 @@ Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
     }
     cpu::CalibrateOptions options;
     options.quick = arguments.quick;
+    options.on_progress = [&](int done, int all) {
+      if (done > 0) show_progress(console, done, all);
+    };
     return cpu::calibrate_cpu(options);
   }
   if (arguments.backend == "cuda") {
@@ -82,7 +96,7 @@ Result<ClusterSpec> measure(const CalibrateArguments& arguments) {
 }  // namespace
 
 int calibrate_command(const CalibrateArguments& arguments, const Console& console) {
-  const Result<ClusterSpec> cluster = measure(arguments);
+  const Result<ClusterSpec> cluster = measure(arguments, console);
   if (!cluster) return report_error(console, cluster.error());
   const Result<void> written = write_file(arguments.out, print_cluster_profile(*cluster));
   if (!written) return report_error(console, written.error());

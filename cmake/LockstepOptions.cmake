@@ -15,6 +15,10 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 
+# An archive waits for no other archive; and what a program does not link is not built for it, although
+# another program with the same archives links it (LockstepCpuKernels.cmake).
+set(CMAKE_OPTIMIZE_DEPENDENCIES ON)
+
 option(LOCKSTEP_BUILD_TESTS "build the test suite" ON)
 option(LOCKSTEP_BUILD_BENCH "build bench/" OFF)
 option(LOCKSTEP_BUILD_FUZZ "build tests/fuzz with clang's libFuzzer" OFF)
@@ -28,6 +32,11 @@ set(LOCKSTEP_SANITIZE "" CACHE STRING "sanitizers for -fsanitize=, for example a
 # sources share the flags; those with flags of their own (backends/cpu/kernels/isa_*.cpp) and CUDA's
 # stay apart.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+
+# A precompiled header is kept by ccache only with this.
+if(LOCKSTEP_QUICK_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
 
 # For C++ alone: nvcc has options of its own.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")

@@ -16,6 +16,7 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
+#include "backends/cpu/replay.hpp"
 #include "core/base/bfloat16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/calibration/calibration.hpp"
@@ -156,12 +157,15 @@ class Subject {
 
 /// Seconds of each kernel, the mean over `threads` threads that measure at one time, each another
 /// kernel, as neighbouring ranks are at other work.
-std::vector<double> kernel_times(const std::vector<Kernel>& kernels, int threads, bool quick) {
+std::vector<double> kernel_times(const std::vector<Kernel>& kernels, int threads,
+                                 const CalibrateOptions& options) {
   std::vector<double> sums(kernels.size());
   ThreadTeam team(threads);
   std::vector<std::unique_ptr<Subject>> subjects(to_size(threads));
   std::vector<double> times(to_size(threads));
   for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (options.on_progress)
+      options.on_progress(static_cast<int>(i), static_cast<int>(kernels.size()));
     const auto kernel_of = [&](int member) {
       return (i + kernels.size() * to_size(member) / to_size(threads)) % kernels.size();
     };
@@ -171,14 +175,29 @@ std::vector<double> kernel_times(const std::vector<Kernel>& kernels, int threads
     });
     team.run([&](int member) {
       ThreadTeam alone(1);
-      times[to_size(member)] =
-          subjects[to_size(member)]->measure(quick ? 0.005 : 0.05, quick ? 5 : 9, alone);
+      times[to_size(member)] = subjects[to_size(member)]->measure(options.quick ? 0.005 : 0.05,
+                                                                  options.quick ? 5 : 9, alone);
     });
     for (int member = 0; member < threads; ++member) {
       sums[kernel_of(member)] += times[to_size(member)] / threads;
     }
   }
+  if (options.on_progress)
+    options.on_progress(static_cast<int>(kernels.size()), static_cast<int>(kernels.size()));
   return sums;
+}
+
+std::vector<Kernel> usual_kernels(bool quick) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{32, 64}, {128, 256}, {256, 768}};
+  if (!quick) sizes.insert(sizes.end(), {{64, 128}, {256, 384}, {1024, 768}});
+  std::vector<Kernel> kernels;
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    for (const auto& [tokens, width] : sizes) {
+      const std::vector<Kernel> of_size = calibration_kernels(dtype, tokens, width);
+      kernels.insert(kernels.end(), of_size.begin(), of_size.end());
+    }
+  }
+  return kernels;
 }
 
 /// The highest rate of the products in bfloat16: there is no loop of nothing but tile products to
@@ -260,19 +279,20 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
   Subject smallest(calibration_kernel(KernelKind::Fill, DType::F32, {1}, {0.0}));
   device.launch_overhead = {smallest.measure(0.01, 20, alone)};
 
-  std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {{32, 64}, {128, 256}, {256, 768}};
-  if (!options.quick) sizes.insert(sizes.end(), {{64, 128}, {256, 384}, {1024, 768}});
-  std::vector<Kernel> kernels;
-  for (const DType dtype : {DType::F32, DType::BF16}) {
-    for (const auto& [tokens, width] : sizes) {
-      const std::vector<Kernel> of_size = calibration_kernels(dtype, tokens, width);
-      kernels.insert(kernels.end(), of_size.begin(), of_size.end());
-    }
+  if (options.program != nullptr) {
+    ReplayOptions replayed;
+    if (options.quick) replayed.seconds /= 4;
+    replayed.on_progress = options.on_progress;
+    auto times = replay(*options.program, replayed);
+    if (!times) return times.error();
+    add_measurements(device, std::move(*times));
+    return cluster;
   }
+  const std::vector<Kernel> kernels = usual_kernels(options.quick);
   // The largest kernels take a few hundred megabytes on each thread.
   const std::int64_t free = page * sysconf(_SC_AVPHYS_PAGES);
   const int threads = static_cast<int>(std::clamp<std::int64_t>(free >> 30, 1, cores));
-  const std::vector<double> seconds = kernel_times(kernels, threads, options.quick);
+  const std::vector<double> seconds = kernel_times(kernels, threads, options);
   device.peaks.push_back({DType::BF16, product_peak(kernels, seconds)});
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const bool narrow = kernels[i].dtype == DType::BF16;

@@ -1,14 +1,23 @@
 // Calibration: measures this machine's cores and memory, for the figures that the simulator reads.
 #pragma once
 
+#include <functional>
+
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
+#include "core/ir/program.hpp"
 
 namespace lockstep::cpu {
 
 struct CalibrateOptions {
-  bool quick = false;         // fewer sizes and repetitions: about 6 seconds instead of about 60
+  bool quick = false;         // fewer sizes and repetitions
   int ranks_per_device = 64;  // how many ranks the profile allows; they share the cores
+  /// What is measured: the kernels that its ranks run, in their order and beside each other
+  /// (replay.hpp). Null: kernels of transformers and residual networks of several sizes.
+  const Program* program = nullptr;
+  /// Called on the way with the kernels (of a program: steps) that are measured and with how many
+  /// there are to be.
+  std::function<void(int done, int all)> on_progress = {};
 };
 
 /// This machine as a cluster of one node, measured in processor time of a thread:

@@ -1,93 +1,28 @@
 #include "backends/tcp/hmac.hpp"
 
-#include <bit>
-#include <cstring>
-#include <vector>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <stdexcept>
 
 namespace lockstep::tcp {
-namespace {
 
-constexpr std::size_t kHashBlock = 64;
-
-// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
-constexpr std::array<std::uint32_t, 64> kRound = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
-void add_block(std::array<std::uint32_t, 8>& state, const std::uint8_t* block) {
-  std::array<std::uint32_t, 64> w{};
-  for (std::size_t i = 0; i < 16; ++i) {
-    w[i] = static_cast<std::uint32_t>(block[4 * i] << 24 | block[4 * i + 1] << 16 |
-                                      block[4 * i + 2] << 8 | block[4 * i + 3]);
-  }
-  for (std::size_t i = 16; i < 64; ++i) {
-    const std::uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) + w[i - 7] +
-           (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
-  }
-  std::array<std::uint32_t, 8> s = state;
-  for (std::size_t i = 0; i < 64; ++i) {
-    const std::uint32_t choose = (s[4] & s[5]) ^ (~s[4] & s[6]);
-    const std::uint32_t most = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-    const std::uint32_t one = s[7] +
-                              (std::rotr(s[4], 6) ^ std::rotr(s[4], 11) ^ std::rotr(s[4], 25)) +
-                              choose + kRound[i] + w[i];
-    const std::uint32_t two =
-        (std::rotr(s[0], 2) ^ std::rotr(s[0], 13) ^ std::rotr(s[0], 22)) + most;
-    s = {one + two, s[0], s[1], s[2], s[3] + one, s[4], s[5], s[6]};
-  }
-  for (std::size_t i = 0; i < 8; ++i) state[i] += s[i];
-}
-
-}  // namespace
-
-Digest sha256(std::span<const std::byte> message) {
-  std::vector<std::uint8_t> bytes(message.size());
-  if (!message.empty()) std::memcpy(bytes.data(), message.data(), message.size());
-  const std::uint64_t bits = std::uint64_t{message.size()} * 8;
-  bytes.push_back(0x80);
-  while (bytes.size() % kHashBlock != kHashBlock - 8) bytes.push_back(0);
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
-  }
-  std::array<std::uint32_t, 8> state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  for (std::size_t at = 0; at < bytes.size(); at += kHashBlock) add_block(state, bytes.data() + at);
+Digest hmac(std::string_view key, std::span<const std::byte> message) {
   Digest digest{};
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    digest[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  unsigned written = 0;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(message.data());
+  const void* const secret = key.empty() ? "" : key.data();  // null means "the key set before"
+  if (HMAC(EVP_sha256(), secret, static_cast<int>(key.size()), bytes, message.size(), digest.data(),
+           &written) == nullptr ||
+      written != digest.size()) {
+    throw std::runtime_error("libcrypto cannot compute HMAC-SHA-256");
   }
   return digest;
 }
 
-Digest hmac(std::string_view key, std::span<const std::byte> message) {
-  std::array<std::uint8_t, kHashBlock> padded{};
-  if (key.size() > kHashBlock) {
-    const Digest hashed = sha256(std::as_bytes(std::span(key)));
-    std::memcpy(padded.data(), hashed.data(), hashed.size());
-  } else if (!key.empty()) {
-    std::memcpy(padded.data(), key.data(), key.size());
-  }
-  const auto keyed = [&](std::uint8_t pad, std::span<const std::byte> text) {
-    std::vector<std::byte> bytes;
-    for (const std::uint8_t k : padded) bytes.push_back(static_cast<std::byte>(k ^ pad));
-    bytes.insert(bytes.end(), text.begin(), text.end());
-    return sha256(bytes);
-  };
-  const Digest inner = keyed(0x36, message);
-  return keyed(0x5c, std::as_bytes(std::span(inner)));
-}
-
 bool same(const Digest& a, const Digest& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace lockstep::tcp

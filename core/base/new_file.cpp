@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 namespace lockstep {
@@ -42,6 +43,15 @@ Result<void> NewFile::put_in_place() {
 Error NewFile::failure() const {
   return Error{ErrorKind::Device, "cannot write " + path_ + ": " + std::strerror(errno),
                std::nullopt};
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  NewFile file(path);
+  {
+    std::ofstream stream(file.temporary(), std::ios::binary | std::ios::trunc);
+    if (!(stream << text << std::flush)) return file.failure();
+  }
+  return file.put_in_place();
 }
 
 }  // namespace lockstep

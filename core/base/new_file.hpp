@@ -28,4 +28,7 @@ class NewFile {
   bool in_place_ = false;
 };
 
+/// Writes a file so that it appears whole or not at all. Error Device.
+Result<void> write_file(const std::string& path, const std::string& text);
+
 }  // namespace lockstep

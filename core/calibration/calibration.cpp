@@ -127,14 +127,34 @@ std::vector<Shape> residual_network(std::int64_t tokens, std::int64_t width) {
   };
 }
 
-std::int16_t bind(const std::vector<OperandRow>& rows, DType dtype, int optional, std::int16_t next,
-                  std::vector<Operand>& to) {
+std::int16_t add_operands(const std::vector<OperandRow>& rows, DType dtype, int optional,
+                          std::int16_t next, std::vector<Operand>& to) {
   for (const OperandRow& row : rows) {
     const bool present = !row.optional || optional-- > 0;
     to.push_back(present ? Operand{next++, usual_dtype(row.type, dtype), 0} : Operand{});
   }
   return next;
 }
+
+double ideal_time(const DeviceSpec& device, const Kernel& kernel) {
+  const Work w = work(kernel);
+  FlopsPerSecond peak = device.peaks.front().rate;
+  for (const PeakRate& own : device.peaks) {
+    if (own.dtype == kernel.dtype) peak = own.rate;
+  }
+  return std::max((w.flops / peak).v, (w.bytes / device.memory_bandwidth).v);
+}
+
+double busy_time(const DeviceSpec& device, double seconds) {
+  return std::max(seconds - device.launch_overhead.v, seconds * 0.1);
+}
+
+std::int64_t width_of(const Kernel& kernel) {
+  const KernelRow& row = info(kernel.kind);
+  return row.width ? row.width.elements(kernel) : 0;
+}
+
+constexpr double kOnePoint = 1.2;  // ideal times that differ by less make one point of a curve
 
 void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, std::int64_t width,
                CurveType type, EfficiencyPoint p) {
@@ -146,7 +166,7 @@ void add_point(std::vector<EfficiencyCurve>& curves, std::string_view kernel, st
     curve = curves.end() - 1;
   }
   for (EfficiencyPoint& other : curve->points) {
-    if (p.ideal.v < other.ideal.v * 1.2 && other.ideal.v < p.ideal.v * 1.2) {
+    if (p.ideal.v < other.ideal.v * kOnePoint && other.ideal.v < p.ideal.v * kOnePoint) {
       other.efficiency = (other.efficiency + p.efficiency) / 2;
       return;
     }
@@ -166,8 +186,8 @@ Kernel calibration_kernel(KernelKind kind, DType dtype, const std::vector<std::i
   kernel.dtype = dtype;
   std::copy(dims.begin(), dims.end(), kernel.dims.begin());
   std::copy(scalars.begin(), scalars.end(), kernel.scalars.begin());
-  const std::int16_t outputs = bind(info(kind).in, dtype, optional_inputs, 0, kernel.in);
-  bind(info(kind).out, dtype, optional_outputs, outputs, kernel.out);
+  const std::int16_t outputs = add_operands(info(kind).in, dtype, optional_inputs, 0, kernel.in);
+  add_operands(info(kind).out, dtype, optional_outputs, outputs, kernel.out);
   return kernel;
 }
 
@@ -183,17 +203,46 @@ std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::i
   return kernels;
 }
 
+bool same_work(const Kernel& a, const Kernel& b) {
+  const auto like_operands = [](const std::vector<Operand>& x, const std::vector<Operand>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](const Operand& p, const Operand& q) {
+                        return p.present() == q.present() && (!p.present() || p.dtype == q.dtype);
+                      });
+  };
+  return a.kind == b.kind && a.accumulate == b.accumulate && a.stochastic == b.stochastic &&
+         a.dtype == b.dtype && a.dims == b.dims && like_operands(a.in, b.in) &&
+         like_operands(a.out, b.out);
+}
+
 void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds, CurveType type) {
-  const Work w = work(kernel);
-  FlopsPerSecond peak = device.peaks.front().rate;
-  for (const PeakRate& own : device.peaks) {
-    if (own.dtype == kernel.dtype) peak = own.rate;
+  const double ideal = ideal_time(device, kernel);
+  const double busy = busy_time(device, seconds);
+  add_point(device.efficiency, info(kernel.kind).name, width_of(kernel), type,
+            {Seconds{ideal}, ideal / busy});
+}
+
+void add_measurements(DeviceSpec& device, std::vector<KernelTime> times) {
+  std::erase_if(times, [&](const KernelTime& t) { return !(ideal_time(device, t.kernel) > 0); });
+  std::stable_sort(times.begin(), times.end(), [&](const KernelTime& a, const KernelTime& b) {
+    return ideal_time(device, a.kernel) < ideal_time(device, b.kernel);
+  });
+  while (!times.empty()) {
+    const KernelTime first = times.front();
+    const double least = ideal_time(device, first.kernel);
+    double ideal = 0, busy = 0;
+    std::erase_if(times, [&](const KernelTime& t) {
+      const double own = ideal_time(device, t.kernel);
+      const bool joins = t.kernel.kind == first.kernel.kind &&
+                         t.kernel.dtype == first.kernel.dtype &&
+                         width_of(t.kernel) == width_of(first.kernel) && own < least * kOnePoint;
+      if (joins) ideal += t.count * own, busy += t.count * busy_time(device, t.seconds);
+      return joins;
+    });
+    const bool narrow = first.kernel.dtype == DType::BF16;
+    add_point(device.efficiency, info(first.kernel.kind).name, width_of(first.kernel),
+              narrow ? CurveType::BF16 : CurveType::All, {Seconds{least}, ideal / busy});
   }
-  const double ideal = std::max((w.flops / peak).v, (w.bytes / device.memory_bandwidth).v);
-  const double busy = std::max(seconds - device.launch_overhead.v, seconds * 0.1);
-  const KernelRow& row = info(kernel.kind);
-  const std::int64_t width = row.width ? row.width.elements(kernel) : 0;
-  add_point(device.efficiency, row.name, width, type, {Seconds{ideal}, ideal / busy});
 }
 
 }  // namespace lockstep

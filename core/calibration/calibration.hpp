@@ -28,4 +28,19 @@ std::vector<Kernel> calibration_kernels(DType dtype, std::int64_t tokens, std::i
 void add_measurement(DeviceSpec& device, const Kernel& kernel, double seconds,
                      CurveType type = CurveType::All);
 
+/// What a kernel takes that a program runs so often, launch included.
+struct KernelTime {
+  Kernel kernel;
+  double seconds = 0;
+  int count = 0;
+};
+
+/// Whether two kernels do the same work: they may differ in where their operands lie, and in
+/// numbers such as the rate of a dropout.
+bool same_work(const Kernel& a, const Kernel& b);
+
+/// Adds the kernels of one program. Those that would become one point of a curve count as often as
+/// they run, so that all of them together take as long as was measured.
+void add_measurements(DeviceSpec& device, std::vector<KernelTime> times);
+
 }  // namespace lockstep

@@ -78,15 +78,6 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   return {};
 }
 
-Result<void> write_file(const std::string& path, const std::string& text) {
-  NewFile file(path);
-  {
-    std::ofstream stream(file.temporary(), std::ios::binary | std::ios::trunc);
-    if (!(stream << text << std::flush)) return file.failure();
-  }
-  return file.put_in_place();
-}
-
 Result<Run> read_run(const std::string& directory) {
   const fs::path path(directory);
   if (!fs::is_directory(path)) return invalid(directory + " is not a folder");

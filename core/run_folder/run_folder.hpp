@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/analysis/report.hpp"
+#include "core/base/new_file.hpp"
 #include "core/base/result.hpp"
 #include "core/run_folder/event_log.hpp"
 #include "core/trace/kineto/kineto.hpp"
@@ -25,9 +26,6 @@ namespace lockstep {
 /// run must not mix. What a run left behind that never finished a checkpoint is no checkpoint.
 Result<void> prepare_run_folder(const std::string& directory, const std::string& checkpoint_folder,
                                 bool resuming);
-
-/// Writes a file so that it appears whole or not at all; see NewFile. Error Device.
-Result<void> write_file(const std::string& path, const std::string& text);
 
 struct Run {
   Report report;

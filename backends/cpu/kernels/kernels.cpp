@@ -31,31 +31,6 @@ KernelFunction function_of(const KernelTable& table, const Kernel& kernel) {
 
 }  // namespace
 
-const KernelTables& kernel_tables() {
-  static const KernelTables all = [] {
-    KernelTables found;
-    found.tables[found.count++] = baseline_table();
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2")) {
-      found.tables[found.count++] = v3_table();
-    }
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-      found.tables[found.count++] = v4_table();
-      if (const Bf16Functions bf16 = bf16_tile_functions(); bf16.gemm != nullptr) {
-        KernelTable& table = found.tables[found.count++] = v4_table();
-        table.isa = "x86-64-v4-amx";
-        table.bf16 = bf16;
-      }
-    }
-#endif
-    return found;
-  }();
-  return all;
-}
-
 void parallel_ranges(ThreadTeam& team, std::int64_t n, std::int64_t grain,
                      void (*body)(const void*, std::int64_t, std::int64_t), const void* context) {
   team.parallel_for(n, grain,

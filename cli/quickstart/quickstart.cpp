@@ -1,0 +1,232 @@
+#include "cli/quickstart/quickstart.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+#include <utility>
+
+#include "backends/cpu/calibrate.hpp"
+#include "backends/cpu/cpu_backend.hpp"
+#include "backends/sim/sim_backend.hpp"
+#include "core/analysis/report.hpp"
+#include "core/base/new_file.hpp"
+#include "core/calibration/calibration.hpp"
+#include "core/ir/text/text.hpp"
+#include "core/lower/lower.hpp"
+#include "core/model/model.hpp"
+#include "core/scenario/scenario_file.hpp"
+#include "core/trace/chrome_trace.hpp"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostRanks = 8;     // more divide a small model into parts that mostly wait
+constexpr int kMostTraced = 100;  // steps
+
+/// The clock, the processor time of this process, and that of all (negative if it is not known).
+struct Moment {
+  std::chrono::steady_clock::time_point clock;
+  double own = 0, all = -1;
+
+  static Moment now() {
+    Moment moment{std::chrono::steady_clock::now(), 0, -1};
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    moment.own = seconds(used.ru_utime) + seconds(used.ru_stime);
+    // "cpu", then ticks: user, nice, system, idle, waiting, irq, softirq, stolen by the host.
+    std::ifstream stat("/proc/stat");
+    std::string name;
+    double ticks[8] = {};
+    if (!(stat >> name)) return moment;
+    for (double& t : ticks) stat >> t;
+    if (!stat) return moment;
+    moment.all = (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6] + ticks[7]) /
+                 static_cast<double>(sysconf(_SC_CLK_TCK));
+    return moment;
+  }
+  double clock_since(const Moment& before) const {
+    return std::chrono::duration<double>(clock - before.clock).count();
+  }
+};
+
+struct Measured {
+  RunResult run;
+  int traced = 0;               // steps
+  Moment begin, from, to, end;  // of the training, and of the traced steps
+};
+
+Result<Scenario> load(const QuickstartOptions& options, const std::string& profile) {
+  const QuickstartLayout layout = quickstart_layout(options.cores);
+  std::vector<std::string> set = {
+      "parallelism.pipeline_parallel_degree=" + std::to_string(layout.stages),
+      "parallelism.data_parallel_replicate_degree=" + std::to_string(layout.replicas)};
+  if (!profile.empty()) set.push_back("cluster.profile=" + profile);
+  LoadedScenario loaded = load_scenario(options.scenario, set);
+  if (!loaded.ok()) return loaded.errors.front();
+  return std::move(loaded.points.front().scenario);
+}
+
+Result<Measured> train(const Program& program, const Scenario& scenario,
+                       const QuickstartOptions& options) {
+  Measured measured;
+  const int steps = options.steps > 0 ? options.steps : program.training.steps;
+  RunOptions run;
+  run.steps = steps;
+  run.trace_from = steps / 2;  // when caches, clocks and allocators have settled
+  run.trace_steps = measured.traced = std::min(kMostTraced, steps - run.trace_from);
+  run.dataset = scenario.dataset_path();
+  measured.begin = measured.from = measured.to = Moment::now();
+  run.on_step = [&](const StepResult& step) {
+    if (step.step + 1 == run.trace_from) measured.from = Moment::now();
+    if (step.step + 1 == run.trace_from + run.trace_steps) measured.to = Moment::now();
+    options.on_progress("training, loss " + std::to_string(step.loss), step.step + 1, steps);
+  };
+  Result<RunResult> ran = make_cpu_backend()->run(program, scenario.cluster, run);
+  if (!ran) return ran.error();
+  measured.run = std::move(*ran);
+  measured.end = Moment::now();
+  return measured;
+}
+
+MachineUse use_of(const Measured& measured, int cores, int ranks) {
+  MachineUse use;
+  use.cores = cores;
+  use.ranks = ranks;
+  if (getloadavg(&use.load, 1) != 1) use.load = -1;
+  const Moment &from = measured.from, &to = measured.to;
+  const double clock = to.clock_since(from);
+  if (from.all >= 0 && to.all >= 0 && clock > 0) {  // in ticks: a little less than nothing is none
+    use.others = std::max(0.0, (to.all - from.all - (to.own - from.own)) / clock);
+  }
+  use.clock = {measured.end.clock_since(measured.begin)};
+  use.processor = {measured.end.own - measured.begin.own};
+  return use;
+}
+
+/// What `lockstep compare`, `report` and the application read of a run.
+Result<void> write_run(const fs::path& folder, const Scenario& scenario, const Program& program,
+                       const Trace& trace, const Report& report) {
+  std::error_code failed;
+  fs::remove_all(folder, failed);
+  fs::create_directories(folder, failed);
+  if (failed) return invalid("cannot make the folder " + folder.string() + ": " + failed.message());
+  for (const auto& [name, text] :
+       {std::pair("scenario.toml", print_scenario(scenario)),
+        std::pair("program.txt", print(program)), std::pair("report.json", report_json(report))}) {
+    if (auto written = write_file((folder / name).string(), text); !written) return written;
+  }
+  return write_chrome_trace(trace, (folder / "trace.json.gz").string());
+}
+
+Seconds mean_of_kind(const Report& report, const char* kind) {
+  const auto found = report.kinds.find(kind);
+  return {found == report.kinds.end() ? 0 : found->second.time.v / report.world_size};
+}
+
+template <class F>
+Seconds mean_of_ranks(const Report& report, F of) {
+  double sum = 0;
+  for (const RankReport& rank : report.ranks) sum += of(rank).v;
+  return {sum / static_cast<double>(report.ranks.size())};
+}
+
+std::vector<Figure> figures(const Report& predicted, const Report& measured, double wall_per_step,
+                            double tokens_per_step) {
+  const auto compute = [](const RankReport& r) { return r.compute; };
+  const auto waiting = [](const RankReport& r) { return Seconds{r.idle.v + r.exposed_comm.v}; };
+  std::vector<Figure> all = {
+      {"step time", predicted.step_time.v, measured.step_time.v},
+      {"tokens/s", tokens_per_step / predicted.step_time.v, tokens_per_step / wall_per_step,
+       Figure::Unit::PerSecond},
+      {"computation", mean_of_ranks(predicted, compute).v, mean_of_ranks(measured, compute).v}};
+  for (const char* kind : {"forward", "backward"}) {
+    all.push_back({std::string("  ") + kind, mean_of_kind(predicted, kind).v,
+                   mean_of_kind(measured, kind).v});
+  }
+  if (predicted.world_size == 1) {  // which waits for nobody
+    all.push_back({"  optimizer", mean_of_kind(predicted, "optimizer").v,
+                   mean_of_kind(measured, "optimizer").v});
+  } else {
+    all.push_back(
+        {"waiting", mean_of_ranks(predicted, waiting).v, mean_of_ranks(measured, waiting).v});
+  }
+  return all;
+}
+
+}  // namespace
+
+QuickstartLayout quickstart_layout(int cores) {
+  const int ranks =
+      static_cast<int>(std::bit_floor(static_cast<unsigned>(std::clamp(cores, 1, kMostRanks))));
+  return ranks == 1 ? QuickstartLayout{} : QuickstartLayout{2, ranks / 2};
+}
+
+Result<Quickstart> run_quickstart(const QuickstartOptions& options) {
+  const fs::path out = fs::absolute(options.out);
+  std::error_code failed;
+  fs::create_directories(out, failed);
+  if (failed) return invalid("cannot make the folder " + out.string() + ": " + failed.message());
+
+  const auto unmeasured = load(options, "");
+  if (!unmeasured) return unmeasured.error();
+  const Result<Program> program = lower(*unmeasured);
+  if (!program) return program.error();
+
+  Quickstart result;
+  result.layout = quickstart_layout(options.cores);
+  cpu::CalibrateOptions calibrate;
+  calibrate.program = &*program;
+  calibrate.on_progress = [&](int done, int all) {
+    options.on_progress("measuring this machine's kernels", done, all);
+  };
+  const Result<ClusterSpec> machine = cpu::calibrate_cpu(calibrate);
+  if (!machine) return machine.error();
+  const std::string profile = (out / "cpu.toml").string();
+  if (auto done = write_file(profile, print_cluster_profile(*machine)); !done) return done.error();
+  const Result<Scenario> scenario = load(options, profile);
+  if (!scenario) return scenario.error();
+
+  Result<Measured> measured = train(*program, *scenario, options);
+  if (!measured) return measured.error();
+  Result<RunResult> simulated =
+      make_sim_backend(scenario->what_if)->run(*program, scenario->cluster, {});
+  if (!simulated) return simulated.error();
+
+  const Report prediction = analyze(simulated->trace, *program, scenario->cluster);
+  const Report measurement = analyze(measured->run.trace, *program, scenario->cluster);
+  for (const auto& [folder, run, report] :
+       {std::tuple(out / "simulated", &*simulated, &prediction),
+        std::tuple(out / "measured", &measured->run, &measurement)}) {
+    auto written = write_run(folder, *scenario, *program, run->trace, *report);
+    if (!written) return written.error();
+  }
+
+  result.model = scenario->model.name;
+  result.data = fs::weakly_canonical(scenario->dataset_path(), failed).string();
+  result.microbatches = scenario->strategy.pipeline_parallel_microbatches;
+  result.parameters = build_layers(scenario->model, {}).parameter_count();
+  result.tokens_per_step = program->tokens_per_step;
+  for (const RankReport& rank : measurement.ranks) {
+    result.peak_memory = std::max(result.peak_memory, rank.peak_memory);
+  }
+  result.losses = {measurement.losses.begin(), measurement.losses.end()};
+  result.figures =
+      figures(prediction, measurement, measured->to.clock_since(measured->from) / measured->traced,
+              static_cast<double>(program->tokens_per_step));
+  result.use = use_of(*measured, options.cores, measurement.world_size);
+  return result;
+}
+
+}  // namespace lockstep
