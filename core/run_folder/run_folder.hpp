@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/analysis/report.hpp"
+#include "core/base/new_file.hpp"
 #include "core/base/result.hpp"
 #include "core/run_folder/event_log.hpp"
 #include "core/trace/kineto/kineto.hpp"
@@ -27,7 +28,13 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
                                 bool resuming);
 
 /// Writes a file so that it appears whole or not at all; see NewFile. Error Device.
-Result<void> write_file(const std::string& path, const std::string& text);
+Result<void> write_file(const std::string& path, const std::string& text,
+                        Links links = Links::Followed);
+
+/// The same for a file that a run keeps in its folder: it never goes elsewhere through a link.
+inline Result<void> write_own(const std::string& path, const std::string& text) {
+  return write_file(path, text, Links::Replaced);
+}
 
 struct Run {
   Report report;
