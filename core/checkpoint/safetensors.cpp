@@ -225,7 +225,7 @@ class Reader {
 
   /// Parses the header and refuses a name that occurs twice; nlohmann would keep the last of them.
   Result<json> parse_header(const std::string& text) const {
-    if (nests_too_deep(text)) return parse_error("the header is no list of tensors: it nests");
+    if (nests_too_deep(text)) return parse_error("bad JSON header: it nests too deep");
     KeyWatch watch;
     if (json::sax_parse(text, &watch)) return json::parse(text);
     if (!watch.twice.empty()) {
