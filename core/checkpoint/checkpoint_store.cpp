@@ -51,12 +51,9 @@ std::string CheckpointStore::folder_of(int step, const char* ending) const {
 /// A run that saves has had its folder: if it is not there any more, that is no path that the user
 /// gave wrongly, and the same command may well succeed once it is back.
 Result<void> CheckpointStore::told(Result<void> done) const {
-  std::error_code code;
-  if (done || fs::exists(directory_, code)) return done;
-  if (rules_.check_folder) {
-    if (auto there = rules_.check_folder(); !there) return there;
-  }
-  return Error{ErrorKind::Device, done.error().message, std::nullopt};
+  if (done || !rules_.check_folder) return done;
+  if (auto there = rules_.check_folder(); !there) return there;
+  return done;
 }
 
 Result<void> CheckpointStore::begin(const StateHead& head) { return told(begin_files(head)); }

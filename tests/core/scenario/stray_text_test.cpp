@@ -41,7 +41,7 @@ TEST_CASE("a document that nests deep, or is long, is refused before it is parse
           "[core][scenario]") {
   std::string parts = "a";
   for (int i = 0; i < kDeepestKey; ++i) parts += ".a";
-  for (const std::string text :
+  for (const std::string& text :
        {parts + " = 1\n", "[" + parts + "]\n", "x = {" + parts + " = 1}\n"}) {
     INFO(text);
     CHECK(place(text).empty());
@@ -58,7 +58,7 @@ TEST_CASE("a document that nests deep, or is long, is refused before it is parse
   CHECK_FALSE(parse_document(dots + " = 1\n", "f").ok());
   std::string tables, ends;
   for (int i = 0; i < 5000; ++i) {
-    tables += i == 0 ? "a = {" : "a = {";
+    tables += "a = {";
     ends += "}";
   }
   CHECK_FALSE(parse_document(tables + ends + "\n", "f").ok());
