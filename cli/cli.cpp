@@ -276,6 +276,8 @@ class Parser {
     sub->add_option("--bind", run_.bind,
                     "with --nproc: the address at which they listen (default 127.0.0.1)")
         ->type_name("ADDRESS");
+    sub->add_flag("--insecure", run_.insecure,
+                  "do not warn when other hosts can join a run that has no LOCKSTEP_SECRET");
     sub->add_option("--out", run_.out, "write the run folder: scenario, program, trace, report")
         ->type_name("DIR");
     sub->add_flag("--tensorboard", run_.tensorboard,

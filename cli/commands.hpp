@@ -30,6 +30,7 @@ struct RunArguments {
   std::string bind;                  // address at which these listen; empty: 127.0.0.1
   std::vector<std::string> command;  // the words of the command line, for these
   bool json = false, timeline = false, quiet = false, tensorboard = false;
+  bool insecure = false;                    // no warning where anyone can join
   int threads = 1;                          // per rank
   std::string communicator;                 // of the backend cuda
   bool cuda_graphs = false, cudnn = false;  // of the backend cuda

@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/data/token_files.hpp"
 #include "core/data/token_shards.hpp"
@@ -161,7 +162,9 @@ class DataCommand {
       ShardWriter& to = shard();  // a text lies in one shard as a whole
       done_ += static_cast<std::int64_t>(line.size()) + 1;
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-      const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      const auto object = nests_too_deep(line)
+                              ? nlohmann::json()
+                              : nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
       const auto at = path.string() + ":" + std::to_string(number) + ": ";
       if (!object.is_object()) return invalid(at + "is no JSON object");
       const auto text = object.find(arguments_.field);

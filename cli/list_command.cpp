@@ -8,6 +8,7 @@
 #include "backends/backends.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
+#include "core/base/read_file.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
 #include "core/model/model.hpp"
@@ -106,7 +107,7 @@ Rows scenarios() {
   Rows rows;
   const auto folder = shipped_scenarios();
   for (const auto& file : scenario_files(folder)) {
-    std::ifstream stream(folder / file);
+    std::ifstream stream = open_file((folder / file).string());
     const std::string text((std::istreambuf_iterator<char>(stream)), {});
     rows.push_back({{"scenario",
                      (folder / file).lexically_proximate(std::filesystem::current_path()).string()},

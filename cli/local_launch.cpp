@@ -11,12 +11,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "backends/tcp/socket.hpp"
 #include "cli/commands.hpp"
+#include "core/base/read_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -27,6 +29,10 @@ constexpr std::chrono::milliseconds kLook{20};
 // After the first failure the others have so long to find it and say so, until they are told to
 // stop, as those must be who still wait for it to join them; and so long until they are killed.
 constexpr std::chrono::seconds kFind{3};
+// Before the first restart, twice as long before each further one, and at most.
+constexpr std::chrono::milliseconds kFirstWait{250};
+constexpr std::chrono::milliseconds kLongestWait{60'000};
+constexpr int kMostFutile = 4;  // restarts in a row that come to no other checkpoint
 constexpr std::chrono::seconds kGrace{30};
 
 std::string random_text() {
@@ -57,18 +63,52 @@ class LocalLaunch {
       : arguments_(arguments), console_(console) {}
 
   int run() {
+    std::string before = progress();
+    int futile = 0;  // attempts in a row that have left nothing new
     for (int attempt = 0;; ++attempt) {
       const Result<void> started = start(attempt);
       const int code = started ? watch() : report_error(console_, started.error());
       const bool again = code == exit_code(ErrorKind::Device) && started && !told_ &&
                          attempt < arguments_.restarts;
       if (!again) return code;
+      const std::string now = progress();
+      futile = now == before ? futile + 1 : 0;
+      before = now;
+      if (futile >= kMostFutile) {
+        console_.err << "note: not started again: the last " << kMostFutile + 1
+                     << " attempts got no further than each other\n";
+        return code;
+      }
+      if (!wait(std::min(kLongestWait, kFirstWait * (1 << std::min(attempt, 10))))) return kStopped;
       console_.err << "note: starting the processes again, from the newest checkpoint ("
                    << attempt + 1 << " of " << arguments_.restarts << " restarts)\n";
     }
   }
 
  private:
+  /// The newest checkpoints in the run folder.
+  std::string progress() const {
+    namespace fs = std::filesystem;
+    std::error_code none;
+    std::string text;
+    for (const auto& entry : fs::directory_iterator(arguments_.out, none)) {
+      const fs::path latest = entry.path() / "latest";
+      if (!fs::is_regular_file(latest, none)) continue;
+      if (const auto read = read_file(latest.string())) text += *read;
+    }
+    return text;
+  }
+
+  /// False if the user ends it.
+  bool wait(std::chrono::milliseconds time) const {
+    const auto until = steady_clock::now() + time;
+    while (steady_clock::now() < until) {
+      if (console_.cancel != nullptr && console_.cancel->load()) return false;
+      std::this_thread::sleep_for(kLook);
+    }
+    return true;
+  }
+
   Result<void> start(int attempt) {
     auto listener = tcp::listen_at(0, arguments_.bind.empty() ? "127.0.0.1" : arguments_.bind);
     if (!listener) return listener.error();

@@ -348,9 +348,9 @@ void PointRun::advise(const Program& program) {
 Result<void> PointRun::write_subject(const Program& program) {
   if (out_.empty()) return {};
   if (!subject_.scenario.empty()) {
-    if (auto done = write_file(path("scenario.toml"), subject_.scenario); !done) return done;
+    if (auto done = write_own(path("scenario.toml"), subject_.scenario); !done) return done;
   }
-  if (auto done = write_file(path("program.txt"), print(program)); !done) return done;
+  if (auto done = write_own(path("program.txt"), print(program)); !done) return done;
   Result<MetricsLog> metrics = MetricsLog::open(path("metrics.jsonl"), first_step_,
                                                 arguments_.tensorboard ? path("tb") : "");
   if (!metrics) return metrics.error();
@@ -427,7 +427,7 @@ bool PointRun::write_flight(const Program& program) const {
   const FlightRecord& flight = process_.activity->flight;
   if (out_.empty() || flight.entries().empty()) return false;
   const std::string name = "flight-" + std::to_string(process_.index()) + ".txt";
-  return write_file(path(name), flight_text(flight, program, process_.now())).ok();
+  return write_own(path(name), flight_text(flight, program, process_.now())).ok();
 }
 
 void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
@@ -458,8 +458,9 @@ void PointRun::say_ending(const RunResult& ran, PointOutcome& outcome) const {
 Result<void> PointRun::close_folder(const RunResult& ran, const Report& report) {
   if (out_.empty()) return {};
   if (auto there = lock_->check(); !there) return there;
-  if (auto done = write_chrome_trace(ran.trace, path("trace.json.gz")); !done) return done;
-  return write_file(path("report.json"), report_json(report));
+  if (auto done = write_chrome_trace(ran.trace, path("trace.json.gz"), Links::Replaced); !done)
+    return done;
+  return write_own(path("report.json"), report_json(report));
 }
 
 }  // namespace lockstep

@@ -281,6 +281,13 @@ int run_command(const RunArguments& arguments, const Console& console) {
   Result<std::optional<TcpLaunch>> tcp = find_tcp_launch();
   if (!tcp) return report_error(console, tcp.error());
   if (*tcp) (*tcp)->cancel = console.cancel;
+  if (*tcp && (*tcp)->rank == 0 && !arguments.insecure && is_open_to_anyone(**tcp)) {
+    report_warnings(
+        console,
+        {invalid("this job has no secret, and other hosts can reach its ports: anyone there can "
+                 "join it, change its weights and end it. Give all processes one LOCKSTEP_SECRET "
+                 "(or LOCKSTEP_SECRET_FILE); --insecure says that the network is trusted")});
+  }
   if (const auto timeout = watch_timeout(); !timeout) return report_error(console, timeout.error());
   const std::optional<Launch> mpi = *tcp ? std::nullopt : find_launch();
   if (arguments.processes > 0 && !*tcp && !mpi) return launch_locally(arguments, console);

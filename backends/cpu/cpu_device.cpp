@@ -142,6 +142,7 @@ Result<void> CpuDevice::enqueue_call(OpId id, const Op& op, std::span<std::byte*
   ThreadTeam& team = queue(op.stream).team;
   return enqueue_task(id, op.stream, [this, &function, &op, &team, args](SimTime begin) {
     const StepContext context = context_of(program_, op, context_);
+    const CountedDelay delay(*run_context_.activity, function);
     for (const Kernel& kernel : function.kernels) run_kernel(kernel, args, context, team);
     return begin;
   });

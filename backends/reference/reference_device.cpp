@@ -60,7 +60,9 @@ Result<void> ReferenceDevice::enqueue_call(OpId id, const Op& op,
                                            std::span<std::byte* const> args) {
   return enqueue_task(id, op.stream, [this, &op, args](OpTime&) {
     const StepContext context = context_of(program_, op, context_);
-    for (const Kernel& kernel : program_.function(op.function()).kernels) {
+    const Function& function = program_.function(op.function());
+    const CountedDelay delay(*run_context_.activity, function);
+    for (const Kernel& kernel : function.kernels) {
       run_kernel(kernel, args, context);
     }
     return true;

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <limits>
 
+#include "backends/tcp/socket.hpp"
+#include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
 #include "core/run/watch.hpp"
 
@@ -13,6 +15,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kHighestPort = 65535;
+constexpr int kMostProcesses = 1 << 14;  // each has a connection to, and a thread for, every other
 
 /// The value of an environment variable, which must be a number in [least, most].
 Result<int> number(const char* name, int least, int most) {
@@ -47,7 +50,7 @@ Result<std::string> find_secret() {
   std::string secret = text_of("LOCKSTEP_SECRET");
   const std::string path = text_of("LOCKSTEP_SECRET_FILE");
   if (secret.empty() && !path.empty()) {
-    std::ifstream file(path, std::ios::binary);
+    std::ifstream file = open_file(path);
     constexpr std::size_t kMost = 4096;
     secret.resize(kMost);
     file.read(secret.data(), kMost);
@@ -60,11 +63,16 @@ Result<std::string> find_secret() {
 
 }  // namespace
 
+bool is_open_to_anyone(const TcpLaunch& launch) {
+  const std::string& listens = launch.bind.empty() ? launch.address : launch.bind;
+  return launch.secret.empty() && !tcp::is_loopback(listens);
+}
+
 Result<std::optional<TcpLaunch>> find_tcp_launch() {
   if (std::getenv("RANK") == nullptr || std::getenv("WORLD_SIZE") == nullptr) {
     return std::optional<TcpLaunch>();
   }
-  const auto size = number("WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  const auto size = number("WORLD_SIZE", 1, kMostProcesses);
   if (!size) return size.error();
   if (*size == 1) return std::optional<TcpLaunch>();
   TcpLaunch launch;

@@ -25,6 +25,10 @@ struct TcpLaunch {
   const std::atomic<bool>* cancel = nullptr;  // once it is true, nobody is waited for any more
 };
 
+/// Whether anyone on the network can reach a port of this process and join: it listens not only at
+/// a loopback address, and the job has no secret.
+bool is_open_to_anyone(const TcpLaunch& launch);
+
 /// Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Returns nullopt if the process is alone:
 /// RANK or WORLD_SIZE is not set, or there is one process. If torchrun itself listens at
 /// MASTER_PORT, which it says in TORCHELASTIC_USE_AGENT_STORE, the port is the next one;

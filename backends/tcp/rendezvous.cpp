@@ -7,9 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <random>
+#include <thread>
 #include <utility>
 
+#include "backends/tcp/greeter.hpp"
 #include "backends/tcp/wire.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/index_vector.hpp"
@@ -19,16 +20,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kForHello{5};  // a connection silent for so long is not one of ours
+constexpr std::chrono::seconds kForLeader{5};  // for which the others wait longer than process 0
 constexpr std::chrono::milliseconds kCancelLook{500};  // between two looks whether to go on
+constexpr std::chrono::milliseconds kAgain{100};       // between two attempts to say hello
 constexpr std::uint32_t kLongestRefusal = 4096;
-
-Nonce random_nonce() {
-  std::random_device device;
-  Nonce nonce;
-  for (std::uint8_t& byte : nonce) byte = static_cast<std::uint8_t>(device());
-  return nonce;
-}
 
 /// Where a process listens, as an IPv6 address; an IPv4 address is written ::ffff:a.b.c.d.
 struct Place {
@@ -110,9 +105,8 @@ class Meeting {
     }
     if (auto led = join_leader(); !led) return led.error();
     for (int rank = 1; rank < launch_.rank; ++rank) {
-      auto socket = connect_to(address_of(places_[rank]), deadline_);
+      auto socket = greet([&] { return connect_to(address_of(places_[rank]), deadline_); });
       if (!socket) return apart(rank, socket.error());
-      if (auto welcome = say_hello(*socket); !welcome) return apart(rank, welcome.error());
       sockets_[rank] = std::move(*socket);
     }
     if (auto all = accept_all(); !all) return all.error();
@@ -165,42 +159,36 @@ class Meeting {
 
   /// Accepts a connection from every process above this one, in whatever order they come.
   Result<void> accept_all() {
+    Greeter greeter(listener_, launch_.secret);
     for (int missing = launch_.world_size - 1 - launch_.rank; missing > 0;) {
-      if (auto waits = wait_at(listener_); !waits) return waits;
-      auto socket = accept_from(listener_, deadline_);
-      if (!socket) return socket.error();
-      if (!socket->open()) return too_few();
-      Hello hello;
-      const Deadline soon = std::min(deadline_, steady_clock::now() + kForHello);
-      if (!socket->receive(writable(hello), soon) || hello.magic != kMagic) continue;
-      if (!knows_secret(*socket, hello, soon)) continue;
-      std::string refusal =
-          refusal_of(hello, fnv1a(launch_.run), launch_.world_size, launch_.rank + 1);
-      if (refusal.empty() && sockets_[hello.rank].open()) {
-        refusal = "there is a process with RANK=" + std::to_string(hello.rank) + " already";
-      }
-      const auto length = static_cast<std::uint32_t>(refusal.size());
-      if (!socket->send(bytes_of(length), soon)) continue;
-      if (!refusal.empty()) {
-        refused_ = "; one from " + socket->peer().text() + " was refused: " + refusal;
-        static_cast<void>(socket->send(std::as_bytes(std::span(refusal)), soon));
-        continue;
-      }
-      places_[hello.rank] = place_of(socket->peer(), hello.port);
-      sockets_[hello.rank] = std::move(*socket);
-      --missing;
+      if (auto waits = may_go_on(); !waits) return waits;
+      if (steady_clock::now() >= deadline_) return too_few();
+      auto guests = greeter.next(std::min(deadline_, steady_clock::now() + kCancelLook));
+      if (!guests) return guests.error();
+      for (Guest& guest : *guests) missing -= let_in(guest) ? 1 : 0;
     }
     return {};
   }
 
-  /// Shows the other process that this one knows the secret, and asks whether it does.
-  bool knows_secret(Socket& socket, const Hello& hello, Deadline soon) const {
-    Challenge challenge;
-    challenge.nonce = random_nonce();
-    challenge.proof = proof_of(launch_.secret, "listener", hello, challenge.nonce);
-    Digest proof{};
-    return socket.send(bytes_of(challenge), soon) && socket.receive(writable(proof), soon) &&
-           same(proof, proof_of(launch_.secret, "joiner", hello, challenge.nonce));
+  /// Tells a process that knows the secret that it is welcome, or why it is not.
+  bool let_in(Guest& guest) {
+    const Hello& hello = guest.hello;
+    std::string refusal =
+        refusal_of(hello, fnv1a(launch_.run), launch_.world_size, launch_.rank + 1);
+    if (refusal.empty() && sockets_[hello.rank].open()) {
+      refusal = "there is a process with RANK=" + std::to_string(hello.rank) + " already";
+    }
+    const Deadline now = steady_clock::now();  // there is room in a new connection
+    const auto length = static_cast<std::uint32_t>(refusal.size());
+    if (!guest.socket.send(bytes_of(length), now)) return false;
+    if (!refusal.empty()) {
+      refused_ = "; one from " + guest.socket.peer().text() + " was refused: " + refusal;
+      static_cast<void>(guest.socket.send(std::as_bytes(std::span(refusal)), now));
+      return false;
+    }
+    places_[hello.rank] = place_of(guest.socket.peer(), hello.port);
+    sockets_[hello.rank] = std::move(guest.socket);
+    return true;
   }
 
   Error too_few() const {
@@ -245,14 +233,30 @@ class Meeting {
     return Error{ErrorKind::InvalidSpec, "it refuses this one: " + refusal, std::nullopt};
   }
 
+  /// Connects and says hello. A connection that ends before there is an answer is made again: who
+  /// listens may have had to make room for others that connect.
+  template <class Connect>
+  Result<Socket> greet(const Connect& connect) const {
+    for (;;) {
+      Result<Socket> socket = connect();
+      if (!socket) return socket;
+      const Result<void> welcome = say_hello(*socket);
+      if (welcome) return socket;
+      if (welcome.error().kind != ErrorKind::Device || steady_clock::now() >= deadline_) {
+        return welcome.error();
+      }
+      if (auto waits = may_go_on(); !waits) return waits.error();
+      std::this_thread::sleep_for(kAgain);
+    }
+  }
+
   Result<void> join_leader() {
-    auto socket = reach_leader();
+    auto socket = greet([&] { return reach_leader(); });
     if (!socket) return apart(0, socket.error());
-    if (auto welcome = say_hello(*socket); !welcome) return apart(0, welcome.error());
     const auto bytes = std::as_writable_bytes(std::span(places_));
     if (auto waits = wait_at(*socket); !waits) return waits;
     // This process waits a little longer than the leader, which then can still say who is missing.
-    if (auto got = socket->receive(bytes, deadline_ + kForHello); !got) {
+    if (auto got = socket->receive(bytes, deadline_ + kForLeader); !got) {
       return apart(0, got.error());
     }
     // A process that reached the leader by a loopback address is on the leader's machine.

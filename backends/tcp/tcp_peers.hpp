@@ -26,8 +26,9 @@ namespace lockstep::tcp {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLook{50};         // between two looks for a failure while waiting
-constexpr std::int64_t kBlock = 1 << 18;  // bytes that are received at a time
+constexpr milliseconds kLook{50};              // between two looks for a failure while waiting
+constexpr std::int64_t kBlock = 1 << 18;       // bytes that are received at a time
+constexpr std::int64_t kPerMessage = 1 << 10;  // what is counted for a message beside its bytes
 constexpr std::chrono::seconds kFarewell{10};
 
 /// A receive that waits for its message.
@@ -56,6 +57,7 @@ struct Peer {
   std::condition_variable changed;
   std::map<std::int32_t, std::deque<Posted*>> posted;  // by tag
   std::map<std::int32_t, std::deque<std::vector<std::byte>>> arrived;
+  std::atomic<std::int64_t> unasked = 0;  // what the messages in `arrived` take, in bytes
   bool bye = false, gone = false;
 };
 
@@ -77,6 +79,8 @@ class TcpProcess final : public Process {
   void fail(const Error& error) override;
   Result<void> finish() override;
   void end_all(int exit_code) override;
+  /// With which the leader has told this process to end; -1 if it has not.
+  int end_code() const { return end_code_; }
 
  private:
   static SimTime raw_clock() {
@@ -101,6 +105,8 @@ class TcpProcess final : public Process {
   bool read_bytes(Peer& peer, void* to, std::int64_t bytes, std::string& why);
   bool read_payload(Peer& peer, const Header& header, std::string& why);
   bool read_data(Peer& peer, const Header& header, std::string& why);
+  /// Whether a message for which nobody waits yet may be kept.
+  bool is_room(const Peer& peer, const Header& header, std::string& why) const;
   bool read_posted(Peer& peer, std::int64_t bytes, Posted& posted, std::string& why);
   Posted* take_posted(Peer& peer, std::int32_t tag);
   void hear(const Peer& peer, const std::string& text);

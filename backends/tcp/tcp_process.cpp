@@ -129,7 +129,7 @@ void TcpProcess::end_all(int exit_code) {
     };
     while (!left() && steady_clock::now() < until) peer->changed.wait_for(lock, kLook);
   }
-  std::_Exit(end_code_ >= 0 ? end_code_.load() : exit_code);
+  std::_Exit(end_code_ > 0 ? end_code_.load() : exit_code);  // check() lets no 0 through
 }
 
 void TcpProcess::lost(const Peer& peer, const std::string& why) {

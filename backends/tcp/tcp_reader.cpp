@@ -40,6 +40,7 @@ void TcpProcess::post(const Incoming& message, int tag, Posted& posted) {
       bytes = std::move(came->second.front());
       came->second.pop_front();
       if (came->second.empty()) from.arrived.erase(came);
+      from.unasked -= static_cast<std::int64_t>(bytes.size()) + kPerMessage;
     } else {
       from.posted[tag].push_back(&posted);
       comes = !from.bye;
@@ -112,6 +113,10 @@ bool TcpProcess::read_payload(Peer& peer, const Header& header, std::string& why
       return true;
     }
     case Kind::End:
+      if (index_ == 0 || peer.index != 0) {
+        why = "it told this process to end, which only process 0 may";
+        return false;
+      }
       end_code_ = header.tag;
       wake_all();
       return true;
@@ -141,6 +146,14 @@ void TcpProcess::hear(const Peer& peer, const std::string& text) {
   wake_all();
 }
 
+bool TcpProcess::is_room(const Peer& peer, const Header& header, std::string& why) const {
+  if (header.bytes + kPerMessage <= most_unasked - peer.unasked) return true;
+  why = "it sends " + std::to_string(header.bytes) + " B beside " + std::to_string(peer.unasked) +
+        " B for which nobody waits, more than this run can mean (" +
+        std::to_string(most_unasked.load()) + " B)";
+  return false;
+}
+
 /// Reads a message into the buffer of the receive that waits for it, or else into one of its own.
 bool TcpProcess::read_data(Peer& peer, const Header& header, std::string& why) {
   if (Posted* const posted = take_posted(peer, header.tag)) {
@@ -150,6 +163,7 @@ bool TcpProcess::read_data(Peer& peer, const Header& header, std::string& why) {
     why = wrong_size(header.bytes, posted->bytes);
     return false;
   }
+  if (!is_room(peer, header, why)) return false;
   // The memory grows with what has come, not with what is announced.
   std::vector<std::byte> bytes;
   for (std::int64_t left = header.bytes; left > 0; left -= std::min(left, kBlock)) {
@@ -161,7 +175,10 @@ bool TcpProcess::read_data(Peer& peer, const Header& header, std::string& why) {
   // A receive may have been posted meanwhile.
   const auto come = peer.posted.find(header.tag);
   if (come == peer.posted.end() || failure_.is_set()) {
-    if (!failure_.is_set()) peer.arrived[header.tag].push_back(std::move(bytes));
+    if (!failure_.is_set()) {
+      peer.arrived[header.tag].push_back(std::move(bytes));
+      peer.unasked += header.bytes + kPerMessage;
+    }
     return true;
   }
   Posted& posted = *come->second.front();

@@ -1,6 +1,7 @@
 #include "backends/tcp/wire.hpp"
 
 #include <cstring>
+#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -30,10 +31,18 @@ std::string check(const Header& header) {
   if (header.bytes < least || header.bytes > most) {
     return "a message of " + std::to_string(header.bytes) + " bytes, which cannot be";
   }
-  if (header.tag < 0 || (header.kind == Kind::End && header.tag > 255)) {
+  const bool ends = header.kind == Kind::End;  // a run that has not failed is ended by nobody
+  if (header.tag < 0 || (ends && (header.tag == 0 || header.tag > 255))) {
     return "a message with the number " + std::to_string(header.tag) + ", which cannot be";
   }
   return "";
+}
+
+Nonce random_nonce() {
+  std::random_device device;
+  Nonce nonce;
+  for (std::uint8_t& byte : nonce) byte = static_cast<std::uint8_t>(device());
+  return nonce;
 }
 
 Digest proof_of(const std::string& secret, const char* side, const Hello& hello,

@@ -18,7 +18,7 @@ enum class Kind : std::int32_t {
   Data,
   Failure,  // the sender has failed: kind and text of its error
   Bye,      // the sender has finished and sends nothing else
-  End,      // the leader tells the receiver to exit with this code
+  End,      // the leader tells the receiver that the run has failed, and to exit with this code
   Beat,     // the sender is alive: its Pulse
 };
 
@@ -28,7 +28,7 @@ struct Header {
   std::int64_t bytes = 0;  // of the payload
 };
 
-inline constexpr std::int64_t kMostPayload = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMostPayload = std::int64_t{1} << 50;  // see Process::most_unasked
 inline constexpr std::int64_t kLongestFailure = 1 << 16;
 
 /// What is wrong with a header; empty if nothing is.
@@ -37,6 +37,7 @@ std::string check(const Header& header);
 constexpr std::array<char, 8> kMagic = {'l', 'o', 'c', 'k', 's', 't', 'e', 'p'};
 constexpr std::uint32_t kVersion = 2;
 using Nonce = std::array<std::uint8_t, 16>;
+Nonce random_nonce();
 
 /// The first message of who connects.
 struct Hello {

@@ -93,12 +93,13 @@ LOCKSTEP_ANYWHERE constexpr float float8_value(std::uint8_t code, int mantissa) 
 
 /// The exponent of the scale of a block whose largest magnitude is `largest`, which is finite: the
 /// least e in [-126, 126] with largest <= 2^e × the format's largest number, which is 1.75 × 2^8 or
-/// 1.75 × 2^15. A block of zeros has 0.
+/// 1.75 × 2^15. A block of zeros has -126, so that it decides nothing where ranks take the largest
+/// scale of their parts.
 template <class T>
 LOCKSTEP_ANYWHERE constexpr int float8_exponent(T largest, int mantissa) {
   using B = FloatBits<T>;
   using Word = typename B::Word;
-  if (!(largest > 0)) return 0;
+  if (!(largest > 0)) return -126;
   const Word bits = __builtin_bit_cast(Word, largest);
   const int exponent = static_cast<int>(bits >> B::kMantissa) - B::kBias;
   const Word fraction = bits & ((Word{1} << B::kMantissa) - 1);
@@ -108,10 +109,10 @@ LOCKSTEP_ANYWHERE constexpr int float8_exponent(T largest, int mantissa) {
 }
 
 /// The exponent of a scale that follows from the largest magnitude of earlier steps, with room for
-/// values that are 2^margin times as large.
+/// values that are 2^margin times as large. If they were all zero, nothing is known: 2^margin.
 template <class T>
 LOCKSTEP_ANYWHERE constexpr int delayed_exponent(T largest, int margin, int mantissa) {
-  const int e = float8_exponent(largest, mantissa) + margin;
+  const int e = (largest > 0 ? float8_exponent(largest, mantissa) : 0) + margin;
   return e < -126 ? -126 : e > 126 ? 126 : e;
 }
 

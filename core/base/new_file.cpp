@@ -13,14 +13,20 @@ namespace lockstep {
 
 namespace fs = std::filesystem;
 
-NewFile::NewFile(const std::string& path) : path_(path), target_(path), temporary_(path) {
+NewFile::NewFile(const std::string& path, Links links)
+    : path_(path), target_(path), temporary_(path) {
   std::error_code error;
-  in_place_ = path.starts_with("/dev/") || fs::is_other(fs::status(path, error));
-  if (in_place_) return;
-  const fs::path behind = fs::canonical(path, error);
-  if (!error) target_ = behind.string();
+  if (links == Links::Followed) {
+    in_place_ = path.starts_with("/dev/") || fs::is_other(fs::status(path, error));
+    if (in_place_) return;
+    const fs::path behind = fs::canonical(path, error);
+    if (!error) target_ = behind.string();
+  }
   // Another process may write the same file at the same time.
   temporary_ = target_ + "." + std::to_string(getpid()) + ".tmp";
+  if (!fs::is_directory(fs::symlink_status(temporary_, error))) {
+    std::remove(temporary_.c_str());  // a link there would be followed
+  }
 }
 
 NewFile::~NewFile() {
@@ -30,8 +36,8 @@ NewFile::~NewFile() {
 Result<void> NewFile::put_in_place() {
   if (in_place_) return {};
   std::error_code error;
-  const fs::file_status before = fs::status(target_, error);
-  if (fs::exists(before)) {
+  const fs::file_status before = fs::symlink_status(target_, error);  // no link, if one is followed
+  if (fs::is_regular_file(before)) {
     if (access(target_.c_str(), W_OK) != 0) return failure();
     fs::permissions(temporary_, before.permissions(), error);
   }
@@ -45,8 +51,8 @@ Error NewFile::failure() const {
                std::nullopt};
 }
 
-Result<void> write_file(const std::string& path, const std::string& text) {
-  NewFile file(path);
+Result<void> write_file(const std::string& path, const std::string& text, Links links) {
+  NewFile file(path, links);
   {
     std::ofstream stream(file.temporary(), std::ios::binary | std::ios::trunc);
     if (!(stream << text << std::flush)) return file.failure();

@@ -9,10 +9,13 @@ namespace lockstep {
 
 /// A file is written under a name of its own beside `path`, and takes the place of what was there
 /// once it is whole. What stood at `path` decides how: a link stays one, and the file behind it is
-/// replaced; permissions stay; a pipe or a device (/dev/stdout) is written into.
+/// replaced; permissions stay; a pipe or a device (/dev/stdout) is written into. For a file that a
+/// run keeps in its own folder, Links::Replaced puts a file in the place of whatever stood there,
+/// so that nothing is written elsewhere.
+enum class Links { Followed, Replaced };
 class NewFile {
  public:
-  explicit NewFile(const std::string& path);
+  explicit NewFile(const std::string& path, Links links = Links::Followed);
   ~NewFile();  // removes what was written, unless it was put in place
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -29,6 +32,12 @@ class NewFile {
 };
 
 /// Writes a file so that it appears whole or not at all. Error Device.
-Result<void> write_file(const std::string& path, const std::string& text);
+Result<void> write_file(const std::string& path, const std::string& text,
+                        Links links = Links::Followed);
+
+/// The same for a file that a run keeps in its folder: it never goes elsewhere through a link.
+inline Result<void> write_own(const std::string& path, const std::string& text) {
+  return write_file(path, text, Links::Replaced);
+}
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base/json_depth.hpp"
 #include "core/base/protobuf.hpp"
 #include "core/base/read_file.hpp"
 
@@ -202,6 +203,7 @@ Error damaged(const std::string& file, std::size_t at, const std::string& what) 
 /// PyTorch's metadata: "['[{"pg_name": "0", "ranks": [0, 1], …}, …]']". No ranks: all of them.
 void take_process_groups(const std::string& text, int world, ChakraGroups& groups) {
   if (text.size() < 5) return;
+  if (nests_too_deep(text)) return;
   const auto list = nlohmann::json::parse(text.substr(2, text.size() - 4), nullptr, false);
   if (!list.is_array()) return;
   for (const auto& group : list) {
@@ -301,7 +303,8 @@ std::string groups_json(const ChakraGroups& groups) {
 }
 
 Result<ChakraGroups> parse_groups(const std::string& text, const std::string& file) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json =
+      nests_too_deep(text) ? nlohmann::json() : nlohmann::json::parse(text, nullptr, false);
   const Error fault{ErrorKind::Parse, R"(not groups of ranks, {"1": [0, 1], ...})",
                     SourceSpan{file, 1, 1}};
   if (!json.is_object()) return fault;

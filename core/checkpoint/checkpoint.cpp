@@ -57,7 +57,7 @@ class CheckpointReader final : public StateReader {
       }
       if (name == kModelFile) reader->head_.notes = index->metadata;
       reader->indices_[name] = std::move(*index);
-      reader->files_.emplace(name, std::move(*file));
+      reader->files_.emplace(name, OnDisk{path, file->identity()});
     }
     reader->head_.notes.erase("step");
     for (const auto& [tensor, info] : reader->head_.tensors) {
@@ -82,7 +82,14 @@ class CheckpointReader final : public StateReader {
     if (begin < 0 || wanted > bytes || begin > bytes - wanted) {
       return Error{ErrorKind::Internal, "tensor \"" + tensor + "\" is read outside its values", {}};
     }
-    return files_.at(file).read(entry.begin + begin, to.data(), to.size());
+    // It is open only while it is read: a run that goes on holds no file of an older checkpoint.
+    const OnDisk& there = files_.at(file);
+    auto open = DiskFile::open_to_read(there.path);
+    if (!open) return open.error();
+    if (open->identity() != there.identity) {
+      return Error{ErrorKind::Parse, there.path + ": has changed while it was read", std::nullopt};
+    }
+    return open->read(entry.begin + begin, to.data(), to.size());
   }
 
   void set_position(int step, std::optional<std::int64_t> samples) {
@@ -93,7 +100,11 @@ class CheckpointReader final : public StateReader {
 
  private:
   std::map<std::string, SafetensorsIndex> indices_;
-  std::map<std::string, DiskFile> files_;
+  struct OnDisk {
+    std::string path;
+    std::array<std::int64_t, 5> identity;
+  };
+  std::map<std::string, OnDisk> files_;
 };
 
 Error parse_error(const fs::path& path, const std::string& what) {
@@ -255,6 +266,26 @@ Result<std::unique_ptr<StateReader>> open_checkpoint(const FoundCheckpoint& foun
   return std::unique_ptr<StateReader>(std::move(*reader));
 }
 
+/// Makes `latest` name the newest whole checkpoint if it names none, so that the next save, and
+/// whoever reads it, finds it as it should be. A folder of that name is put aside.
+void mend_latest(const fs::path& directory) {
+  std::error_code code;
+  const auto named = named_by_latest(directory);
+  const auto folder = [&](int step) {
+    return directory / (std::string(kStepPrefix) + std::to_string(step));
+  };
+  if (named && fs::exists(folder(*named) / kManifestFile, code)) return;
+  if (!any_checkpoint(directory.string())) return;
+  const fs::path latest = directory / kLatestFile;
+  if (fs::is_directory(fs::symlink_status(latest, code))) {
+    fs::rename(latest, directory / (std::string(kLatestFile) + ".folder"), code);
+  }
+  const auto newest = find_checkpoint(directory.string());
+  if (!newest) return;
+  static_cast<void>(replace_file(
+      latest.string(), std::string(kStepPrefix) + std::to_string(newest->manifest.step) + "\n"));
+}
+
 void mend_checkpoints(const std::string& directory) {
   std::error_code code;
   for (const auto& [step, state, folder] : candidates(directory, std::nullopt)) {
@@ -266,6 +297,7 @@ void mend_checkpoints(const std::string& directory) {
       fs::remove_all(folder, code);
     }
   }
+  mend_latest(directory);
 }
 
 Result<void> save_checkpoint(const TrainingState& state, const std::string& directory) {

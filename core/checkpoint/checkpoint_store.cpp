@@ -8,6 +8,7 @@
 
 #include "core/base/file_fault.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/json_depth.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/checkpoint/layout.hpp"
 
@@ -47,7 +48,22 @@ std::string CheckpointStore::folder_of(int step, const char* ending) const {
       .string();
 }
 
-Result<void> CheckpointStore::begin(const StateHead& head) {
+/// A run that saves has had its folder: if it is not there any more, that is no path that the user
+/// gave wrongly, and the same command may well succeed once it is back.
+Result<void> CheckpointStore::told(Result<void> done) const {
+  if (done || !rules_.check_folder) return done;
+  if (auto there = rules_.check_folder(); !there) return there;
+  return done;
+}
+
+Result<void> CheckpointStore::begin(const StateHead& head) { return told(begin_files(head)); }
+
+Result<void> CheckpointStore::commit(const StateHead& head,
+                                     const std::vector<std::vector<std::byte>>& written) {
+  return told(commit_files(head, written));
+}
+
+Result<void> CheckpointStore::begin_files(const StateHead& head) {
   auto layout = lay_out_files(head);
   if (!layout) return layout.error();
   if (rules_.check_folder) {
@@ -115,7 +131,7 @@ Result<void> CheckpointStore::open(const StateHead& head) {
 Result<void> CheckpointStore::write(const StateHead& head, const std::string& tensor,
                                     std::int64_t begin, std::span<const std::byte> values) {
   if (files_.empty()) {
-    if (auto opened = open(head); !opened) return opened;
+    if (auto opened = told(open(head)); !opened) return opened;
   }
   const std::string file = file_of(tensor);
   const SafetensorsIndex::Entry& entry = layout_.at(file).tensors.at(tensor);
@@ -148,7 +164,8 @@ Result<std::vector<std::byte>> CheckpointStore::finish_writing() {
 
 Result<void> CheckpointStore::add_parts(std::span<const std::byte> written, Parts& all) const {
   const auto* text = reinterpret_cast<const char*>(written.data());
-  const json receipt = json::parse(text, text + written.size(), nullptr, false);
+  const bool deep = nests_too_deep({text, written.size()});
+  const json receipt = deep ? json() : json::parse(text, text + written.size(), nullptr, false);
   bool good = receipt.is_object();
   if (good) {
     for (const auto& [tensor, part] : receipt.items()) {
@@ -164,8 +181,8 @@ Result<void> CheckpointStore::add_parts(std::span<const std::byte> written, Part
                std::nullopt};
 }
 
-Result<void> CheckpointStore::commit(const StateHead& head,
-                                     const std::vector<std::vector<std::byte>>& written) {
+Result<void> CheckpointStore::commit_files(const StateHead& head,
+                                           const std::vector<std::vector<std::byte>>& written) {
   auto layout = lay_out_files(head);
   if (!layout) return layout.error();
   Parts all;

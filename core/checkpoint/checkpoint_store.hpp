@@ -54,6 +54,10 @@ class CheckpointStore final : public StateStore {
   };
   using Parts = std::map<std::string, Part>;  // by tensor
   std::string folder_of(int step, const char* ending) const;
+  Result<void> told(Result<void> done) const;
+  Result<void> begin_files(const StateHead& head);
+  Result<void> commit_files(const StateHead& head,
+                            const std::vector<std::vector<std::byte>>& written);
   Result<void> open(const StateHead& head);
   Result<void> add_parts(std::span<const std::byte> written, Parts& all) const;
   Result<void> publish(int step);

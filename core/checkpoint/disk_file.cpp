@@ -1,6 +1,7 @@
 #include "core/checkpoint/disk_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ Result<DiskFile> DiskFile::open(const std::string& path, int flags, bool writes)
   if (is_no_file(path)) {
     return invalid(path + ": it is a pipe, a socket or a device, not a file");
   }
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  const int fd = writes ? open_own(path, flags) : ::open(path.c_str(), flags | O_CLOEXEC);
   if (fd < 0) return cannot(path, writes ? "written" : "read", kind_of_file_fault(errno));
   return DiskFile(path, fd);
 }
@@ -90,6 +91,13 @@ Result<void> DiskFile::read(std::int64_t at, void* to, std::size_t bytes) const 
     bytes -= static_cast<std::size_t>(got);
   }
   return {};
+}
+
+std::array<std::int64_t, 5> DiskFile::identity() const {
+  struct stat s {};
+  ::fstat(fd_, &s);
+  return {static_cast<std::int64_t>(s.st_dev), static_cast<std::int64_t>(s.st_ino), s.st_size,
+          s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
 }
 
 Result<void> DiskFile::sync() {

@@ -3,6 +3,7 @@
 // a name, too, is lost in a crash until its folder is on the disk.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,8 @@ class DiskFile {
   Result<void> read(std::int64_t at, void* to, std::size_t bytes) const;
   Result<void> sync();
   const std::string& path() const { return path_; }
+  /// Which file it is, and when it was last written: equal for two that are the same.
+  std::array<std::int64_t, 5> identity() const;
 
  private:
   DiskFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}

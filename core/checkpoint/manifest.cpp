@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/hash.hpp"
+#include "core/base/json_depth.hpp"
 #include "core/base/mix.hpp"
 #include "core/base/read_file.hpp"
 
@@ -113,7 +114,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
   const auto damaged = [&](const std::string& what) {
     return Error{ErrorKind::Parse, path + ": damaged: " + what, std::nullopt};
   };
-  const json whole = json::parse(text, nullptr, false);
+  const json whole = nests_too_deep(text) ? json() : json::parse(text, nullptr, false);
   if (!whole.is_object() || !whole.contains("manifest") || !whole.contains("checksum")) {
     return damaged("not the text of a manifest");
   }
@@ -136,8 +137,9 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& path
     for (const json& setting : body.at("settings")) {
       m.settings.emplace_back(setting.at(0).get<std::string>(), setting.at(1).get<std::string>());
     }
-    if (m.step < 0 || m.samples < 0 || !read_hex_map(body.at("heads"), m.heads) ||
-        !read_hex_map(body.at("tensors"), m.tensors)) {
+    constexpr std::int64_t kMostSamples = std::int64_t{1} << 60;  // far from where sums overflow
+    if (m.step < 0 || m.samples < 0 || m.samples > kMostSamples ||
+        !read_hex_map(body.at("heads"), m.heads) || !read_hex_map(body.at("tensors"), m.tensors)) {
       return damaged("a number that cannot be");
     }
   } catch (const json::exception& fault) {

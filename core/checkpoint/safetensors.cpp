@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/checkpoint/disk_file.hpp"
 
@@ -95,6 +96,45 @@ std::optional<std::uint64_t> byte_size(std::uint64_t element,
 std::optional<std::uint64_t> byte_size(DType dtype, const std::vector<std::int64_t>& shape) {
   return byte_size(static_cast<std::uint64_t>(size_of(dtype)), shape);
 }
+
+/// Stops at a key that occurs twice in an object, and at what is no JSON. (A callback of
+/// json::parse() could find the same, but parses with one take time quadratic in the keys.)
+class KeyWatch final : public nlohmann::json_sax<json> {
+ public:
+  std::string twice, fault;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    twice = name;
+    return false;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
+    const std::string_view what = e.what();
+    const std::size_t prefix = what.find("] ");  // the library's name of the fault
+    fault = what.substr(prefix == what.npos ? 0 : prefix + 2);
+    return false;
+  }
+
+ private:
+  std::vector<std::set<std::string>> keys_;  // of the open objects
+};
 
 /// Reads one file; every error names it.
 class Reader {
@@ -185,28 +225,13 @@ class Reader {
 
   /// Parses the header and refuses a name that occurs twice; nlohmann would keep the last of them.
   Result<json> parse_header(const std::string& text) const {
-    std::vector<std::set<std::string>> keys;  // of the open objects
-    std::string duplicate;
-    const json::parser_callback_t watch = [&](int, json::parse_event_t event, json& value) {
-      if (event == json::parse_event_t::object_start) keys.emplace_back();
-      if (event == json::parse_event_t::object_end) keys.pop_back();
-      if (event == json::parse_event_t::key &&
-          !keys.back().insert(value.get<std::string>()).second) {
-        duplicate = value.get<std::string>();
-      }
-      return true;
-    };
-    try {
-      json header = json::parse(text, watch);
-      if (!duplicate.empty())
-        return parse_error("\"" + duplicate + "\" occurs twice in the header");
-      return header;
-    } catch (const json::exception& fault) {
-      const std::string_view what = fault.what();
-      const std::size_t prefix = what.find("] ");  // the library's name of the fault
-      return parse_error("bad JSON header: " +
-                         std::string(what.substr(prefix == what.npos ? 0 : prefix + 2)));
+    if (nests_too_deep(text)) return parse_error("bad JSON header: it nests too deep");
+    KeyWatch watch;
+    if (json::sax_parse(text, &watch)) return json::parse(text);
+    if (!watch.twice.empty()) {
+      return parse_error("\"" + watch.twice + "\" occurs twice in the header");
     }
+    return parse_error("bad JSON header: " + watch.fault);
   }
 
   Result<SafetensorsIndex> read_metadata(const json& header) const {

@@ -113,4 +113,25 @@ Result<void> agree(Process& process, const std::vector<Fact>& facts) {
   return invalid("the processes do not agree: " + text);
 }
 
+std::int64_t most_sent(const Program& program, int steps) {
+  constexpr double kPerSpan = 128, kPerTransfer = 4096, kWidest = 4;  // float64 for 16 bits
+  double all = static_cast<double>(kMostBeforeProgram);
+  for (const Role& role : program.roles) {
+    double bytes = 0;
+    for (const Tier tier : {Tier::Device, Tier::Host, Tier::Drive}) {
+      bytes += kWidest * static_cast<double>(role.arena_of(tier).v);
+    }
+    for (const Op& op : role.ops) {
+      bytes += kPerSpan * std::max(steps, 1);
+      if (!is_p2p(op.kind) && !is_collective(op.kind)) continue;
+      bytes += 2 * kPerTransfer;
+      for (const BufferId id : role.args_of(op)) {
+        bytes += 2 * static_cast<double>(role.buffer(id).bytes.v);
+      }
+    }
+    all += bytes * static_cast<double>(role.ranks.size());
+  }
+  return static_cast<std::int64_t>(std::min(all, 0x1p50));
+}
+
 }  // namespace lockstep

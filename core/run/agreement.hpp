@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
+#include "core/ir/program.hpp"
 #include "core/run/process.hpp"
 
 namespace lockstep {
@@ -24,6 +25,11 @@ struct Fact {
 /// process differ from the leader's: it names the process, the first key that differs, and both
 /// values. Device if what another process sent is no list of facts.
 Result<void> agree(Process& process, const std::vector<Fact>& facts);
+
+/// The most bytes that one process can send to another ahead of its receives, or give in a gather,
+/// when they run this program for so many steps: two steps of its transfers, its whole state in the
+/// widest type, and the spans of all steps.
+std::int64_t most_sent(const Program& program, int steps);
 
 /// Facts as bytes, and back. The reader takes any bytes; nullopt if they are no list of facts.
 std::vector<std::byte> encode(const std::vector<Fact>& facts);

@@ -270,6 +270,7 @@ class Execution {
 
   /// Each process was given its program and its options by its own command line.
   Result<void> check_agreement() {
+    process_.most_unasked = most_sent(program_, options_.steps);
     const auto number = [](std::int64_t n) { return std::to_string(n); };
     return agree(process_,
                  {{"program", result_.trace.program_hash},

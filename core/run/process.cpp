@@ -32,10 +32,11 @@ Result<std::vector<std::vector<std::byte>>> collect(Process& process,
   if (!process.exchange(tag, out, in, Patience::Sleep)) return failure_of(process);
   for (const Incoming& message : in) {
     const std::int64_t size = sizes[message.from];
-    if (size >= 0 && size <= kMostGathered) continue;
+    if (size >= 0 && size <= process.most_unasked) continue;
     process.fail({ErrorKind::Device,
                   "process " + std::to_string(message.from) + " announces " + std::to_string(size) +
-                      " bytes, which cannot be",
+                      " bytes, more than this run can mean (" +
+                      std::to_string(process.most_unasked.load()) + ")",
                   std::nullopt});
     return failure_of(process);
   }

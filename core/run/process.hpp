@@ -2,6 +2,7 @@
 // the ranks; what the executor and the communicators pass between processes goes through here.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,15 @@ struct Incoming {
 /// they are in the exchange already, so it stays awake, but lets other threads run.
 enum class Patience { Sleep, Awake };
 
+/// What a process may send before anything is known of the program: what it will do, in words.
+inline constexpr std::int64_t kMostBeforeProgram = std::int64_t{64} << 20;
+
 struct Process : RunContext {
+  /// The most bytes that another process may send to this one before they are waited for, or in one
+  /// gather; more is a fault of its, which ends the run. Whoever knows the program sets it, before
+  /// the processes agree to run it: see most_sent().
+  std::atomic<std::int64_t> most_unasked = kMostBeforeProgram;
+
   virtual int index() const = 0;  // process 0 is the leader, which reports and writes files
   virtual int size() const = 0;
   /// Tags are 0 … max_tag(), and max_tag() is at least 32767. The functions below use tag 0 unless
@@ -85,12 +94,9 @@ inline ErrorKind kind_on_wire(unsigned char number) {
                                                                    : ErrorKind::Device;
 }
 
-/// More bytes than this of one process are refused, because a count on the wire may be wrong.
-inline constexpr std::int64_t kMostGathered = std::int64_t{1} << 40;
-
 /// The bytes that each process gave, by index. Blocks until all processes have called it with the
 /// same tag; calls with different tags may be under way together. Errors: the failure of any
-/// process; Device for more bytes than kMostGathered, which is then a failure of all.
+/// process; Device for more bytes than Process::most_unasked, which is then a failure of all.
 Result<std::vector<std::vector<std::byte>>> all_gather(Process& process,
                                                        std::span<const std::byte> own, int tag = 0);
 /// Returns the bytes of all processes, by index, to the leader. The others get nothing and go on

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "core/base/units.hpp"
+#include "core/ir/program.hpp"
 #include "core/run/first_error.hpp"
 #include "core/run/flight_record.hpp"
 
@@ -16,7 +18,7 @@ namespace lockstep {
 /// What the ranks of this process are doing. Thread-safe.
 struct Activity {
   FlightRecord flight;
-  std::atomic<int> occupied = 0;  // how many threads may be waiting for a disk
+  std::atomic<int> occupied = 0;  // how many threads may be waiting for a disk, or let time pass
   std::atomic<int> waiting = 0;   // how many threads wait for another process
 
   /// What is called, with the error, if this process must be ended because it does not end by
@@ -45,6 +47,20 @@ class Counted {
 
  private:
   std::atomic<int>& count_;
+};
+
+/// Counts a call as occupied if it lets time pass by itself (KernelKind::Delay): however long it
+/// has been told to take, it ends, and nobody takes it for one that hangs.
+class CountedDelay {
+ public:
+  CountedDelay(Activity& activity, const Function& function) {
+    for (const Kernel& kernel : function.kernels) {
+      if (kernel.kind == KernelKind::Delay && !counted_) counted_.emplace(activity.occupied);
+    }
+  }
+
+ private:
+  std::optional<Counted> counted_;
 };
 
 /// Thread-safe.

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/base/protobuf.hpp"
+#include "core/base/read_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -52,7 +53,7 @@ Result<EventLog> EventLog::open(const std::string& folder, int first_step) {
       (fs::path(folder) / ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now)) +
                            ".lockstep." + std::to_string(first_step)))
           .string();
-  log.file_.open(log.path_, std::ios::binary | std::ios::trunc);
+  log.file_ = open_own_file(log.path_, Begin::Empty);
   ProtobufWriter version;
   version.real(kWallTime, now);
   version.bytes(kFileVersion, "brain.Event:2");

@@ -4,6 +4,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_depth.hpp"
+#include "core/base/read_file.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -17,7 +20,8 @@ double number(const nlohmann::json& line, const char* key) {
 
 std::vector<StepMetrics> MetricsTail::poll(bool& restarted) {
   restarted = false;
-  std::ifstream file(path_, std::ios::binary | std::ios::ate);
+  std::ifstream file = open_file(path_);
+  file.seekg(0, std::ios::end);
   if (!file) return {};
   const auto size = static_cast<std::int64_t>(file.tellg());
   if (size < read_) {
@@ -31,7 +35,9 @@ std::vector<StepMetrics> MetricsTail::poll(bool& restarted) {
   std::vector<StepMetrics> steps;
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const auto line = nlohmann::json::parse(text.substr(begin, end - begin), nullptr, false);
+    const std::string whole = text.substr(begin, end - begin);
+    if (nests_too_deep(whole)) continue;
+    const auto line = nlohmann::json::parse(whole, nullptr, false);
     if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) continue;
     StepMetrics step;
     step.step = line["step"].get<int>();

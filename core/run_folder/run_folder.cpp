@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_depth.hpp"
 #include "core/base/new_file.hpp"
 #include "core/base/read_file.hpp"
 #include "core/base/result.hpp"
@@ -130,17 +131,20 @@ Result<MetricsLog> MetricsLog::open(const std::string& path, int first_step,
   if (first_step > 0 && fs::exists(path)) {
     std::ifstream old = open_file(path);
     for (std::string line; std::getline(old, line);) {
+      if (nests_too_deep(line)) continue;
       const auto entry = nlohmann::json::parse(line, nullptr, false);
       if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number()) continue;
       if (entry["step"] <= first_step) kept += line + "\n";
     }
   }
-  if (const Result<void> written = write_file(path, kept); !written) return written.error();
+  if (const Result<void> written = write_file(path, kept, Links::Replaced); !written) {
+    return written.error();
+  }
   MetricsLog log;
   log.path_ = path;
   log.whole_ = static_cast<std::int64_t>(kept.size());
   log.last_ = first_step;
-  log.file_.open(path, std::ios::app);
+  log.file_ = open_own_file(path, Begin::AtEnd);
   if (!log.file_) return cannot_write(path);
   if (!events.empty()) {
     Result<EventLog> opened = EventLog::open(events, first_step);
@@ -185,9 +189,10 @@ Result<void> MetricsLog::append(const StepResult& step, std::int64_t tokens_per_
     const Error error = cannot_write(path_);
     file_.close();
     std::error_code ignored;
-    fs::resize_file(path_, static_cast<std::uintmax_t>(whole_), ignored);
-    file_.clear();
-    file_.open(path_, std::ios::app);
+    if (!fs::is_symlink(path_, ignored)) {
+      fs::resize_file(path_, static_cast<std::uintmax_t>(whole_), ignored);
+    }
+    file_ = open_own_file(path_, Begin::AtEnd);
     return error;
   }
   whole_ += static_cast<std::int64_t>(text.size());

@@ -7,16 +7,23 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 #include <utility>
+
+#include "core/base/read_file.hpp"
 
 namespace lockstep {
 namespace {
+
+constexpr std::chrono::seconds kForLeaving{3};
+constexpr std::chrono::milliseconds kLook{50};
 
 std::string path_of(const std::string& folder) {
   return (std::filesystem::path(folder) / ".lock").string();
@@ -40,9 +47,22 @@ bool is_named(int fd, const std::string& path) {
 
 Result<RunLock> RunLock::take(const std::string& folder, const std::string& token) {
   const std::string path = path_of(folder);
-  RunLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666), folder);
-  if (lock.fd_ < 0) return invalid("--out " + folder + ": .lock: " + std::strerror(errno));
-  if (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+  RunLock lock(open_own(path, O_RDWR | O_CREAT), folder);
+  if (lock.fd_ < 0) {
+    const bool odd = errno == ELOOP || errno == EINVAL || errno == ENXIO;
+    return invalid("--out " + folder + ": .lock: " +
+                   (odd ? "it is a link, a pipe or a device: remove it" : std::strerror(errno)));
+  }
+  // The processes of a launcher that was killed end a moment after it.
+  const auto until = std::chrono::steady_clock::now() + kForLeaving;
+  bool taken = false, held = true;
+  while (!taken && held) {
+    taken = ::flock(lock.fd_, LOCK_EX | LOCK_NB) == 0;
+    held = !taken && (errno == EWOULDBLOCK || errno == EINTR);
+    if (!held || std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(kLook);
+  }
+  if (held) {
     const std::string owner = read_lock(folder);
     return invalid("--out " + folder + " is in use by another run (" +
                    owner.substr(0, owner.find('\n')) +
@@ -84,7 +104,7 @@ RunLock::~RunLock() {
 }
 
 std::string read_lock(const std::string& folder) {
-  std::ifstream in(path_of(folder), std::ios::binary);
+  std::ifstream in = open_file(path_of(folder));
   constexpr std::size_t kMost = 1024;
   std::string text(kMost, '\0');
   in.read(text.data(), kMost);

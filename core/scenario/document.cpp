@@ -5,6 +5,7 @@
 // program, nor may the compiler assume that it cannot happen, as it does under NDEBUG.
 #undef NDEBUG
 #define TOML_ASSERT(expr) static_cast<void>(0)
+#define TOML_MAX_NESTED_VALUES 32  // with kDeepestKey, it bounds how deep a document is
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -130,6 +131,13 @@ std::string to_text(const Node& node) {
 }
 
 Result<Node> parse_document(std::string_view text, const std::string& file) {
+  if (text.size() > kLongestDocument) {
+    return Error{ErrorKind::Parse,
+                 "it has " + std::to_string(text.size()) + " bytes, and the longest that is read " +
+                     std::to_string(kLongestDocument) +
+                     ": a schedule can lie in a CSV file of its own",
+                 SourceSpan{file, 1, 1}};
+  }
   if (const std::optional<Error> stray = find_stray_text(text, file)) return *stray;
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {

@@ -44,6 +44,9 @@ std::string_view describe_kind(Node::Kind kind);
 /// The value as TOML text, for the labels of sweep points.
 std::string to_text(const Node& node);
 
+/// A parsed document takes some 300 times its length in memory.
+inline constexpr std::size_t kLongestDocument = std::size_t{1} << 20;
+
 /// Parses a TOML file. toml++ stops at the first syntax error; the Error has its place and
 /// description.
 Result<Node> parse_document(std::string_view text, const std::string& file);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/scenario/hf_members.hpp"
 #include "core/scenario/hf_readers.hpp"
@@ -350,7 +351,8 @@ std::string why_not(const std::string& type) {
 }  // namespace
 
 Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) {
-  const Json config = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json config =
+      nests_too_deep(json) ? Json() : Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) {
     return Error{ErrorKind::Parse, path + " is not a JSON object", std::nullopt};
   }

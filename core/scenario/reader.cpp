@@ -321,8 +321,14 @@ void Reader::field(const char* key, std::vector<EfficiencyPoint>& out) {
 
 void Reader::finish() {
   if (!table_) return;
+  constexpr int kMostTold = 100;  // what each could have meant is looked for among all names
+  int told = 0;
   for (const Node& child : table_->children) {
     if (std::find(known_.begin(), known_.end(), child.key) != known_.end()) continue;
+    if (++told > kMostTold) {
+      diagnostics_.add(child.key_at, "this and all further unknown keys of the table are left out");
+      return;
+    }
     std::string message = "unknown key '" + child.key + "'";
     if (!path_.empty()) message += " in [" + path_ + "]";
     const std::string elsewhere = path_.empty() ? "" : section_of_key(child.key);

@@ -14,6 +14,8 @@ class Scanner {
     while (!end()) {
       const char c = text_[at_];
       if (is_stray(c)) return at_;
+      if (std::string_view("=,{}[]\n").find(c) != std::string_view::npos) dots_ = 0;
+      if (c == '.' && ++dots_ > kDeepestKey) return at_;
       if (c == '#') {
         skip_line();
       } else if (c == '"' || c == '\'') {
@@ -33,6 +35,8 @@ class Scanner {
     for (std::size_t i = line_begin_; i < at_; ++i) column += (text_[i] & 0xC0) != 0x80;
     return column;
   }
+
+  bool too_deep() const { return dots_ > kDeepestKey; }
 
   static constexpr std::size_t kNone = std::string_view::npos;
 
@@ -92,6 +96,7 @@ class Scanner {
   std::string_view text_;
   std::size_t at_ = 0, line_begin_ = 0, stray_ = kNone;
   int line_ = 1;
+  int dots_ = 0;  // of a key
 };
 
 }  // namespace
@@ -99,10 +104,17 @@ class Scanner {
 std::optional<Error> find_stray_text(std::string_view text, const std::string& file) {
   Scanner scanner(text);
   if (scanner.find() == Scanner::kNone) return std::nullopt;
+  const SourceSpan where{file, scanner.line(), scanner.column()};
+  if (scanner.too_deep()) {
+    return Error{ErrorKind::Parse,
+                 "this key has more than " + std::to_string(kDeepestKey) +
+                     " dots, and the deepest of a scenario has four",
+                 where};
+  }
   return Error{ErrorKind::Parse,
                "a character beyond ASCII can only stand in a string or a comment, and not right "
                "after a backslash",
-               SourceSpan{file, scanner.line(), scanner.column()}};
+               where};
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/tokenizer/pair_tokenizer.hpp"
 #include "core/tokenizer/word_pieces.hpp"
@@ -50,8 +51,9 @@ std::optional<fs::path> first_of(const fs::path& folder, std::initializer_list<c
 }
 
 Json json_of(const fs::path& path) {
-  std::ifstream file = open_file(path.string());
-  return Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const Result<std::string> text = read_file(path.string());
+  if (!text || nests_too_deep(*text)) return Json(Json::value_t::discarded);
+  return Json::parse(*text, nullptr, /*allow_exceptions=*/false);
 }
 
 /// A tokenizer that has been read, or the error of reading it, which names the file.

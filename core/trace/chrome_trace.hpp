@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/base/new_file.hpp"
 #include "core/base/result.hpp"
 #include "core/trace/trace.hpp"
 
@@ -24,7 +25,8 @@ namespace lockstep {
 ///
 /// Requires the order that Trace promises, and memory samples with one value per memory kind.
 /// Errors: Device if the file cannot be written.
-Result<void> write_chrome_trace(const Trace& trace, const std::string& path);
+Result<void> write_chrome_trace(const Trace& trace, const std::string& path,
+                                Links links = Links::Followed);
 
 inline constexpr int kMaxDrawnCopies = 64;
 

@@ -341,8 +341,8 @@ class Writer {
 
 }  // namespace
 
-Result<void> write_chrome_trace(const Trace& trace, const std::string& path) {
-  GzipWriter out(path, path.ends_with(".gz"));
+Result<void> write_chrome_trace(const Trace& trace, const std::string& path, Links links) {
+  GzipWriter out(path, path.ends_with(".gz"), links);
   Writer(trace, out).write();
   return out.commit();
 }

@@ -23,7 +23,8 @@ constexpr double kMostGrowth = 100, kAnyGrowth = 256e6;
 gzFile gz(void* file) { return static_cast<gzFile>(file); }
 }  // namespace
 
-GzipWriter::GzipWriter(const std::string& path, bool compress) : new_file_(path) {
+GzipWriter::GzipWriter(const std::string& path, bool compress, Links links)
+    : new_file_(path, links) {
   // Level 3 takes a third of the time of the default level for a tenth more bytes. "T" means no
   // compression.
   file_ = gzopen(new_file_.temporary().c_str(), compress ? "wb3" : "wbT");

@@ -17,7 +17,7 @@ namespace lockstep {
 /// remains.
 class GzipWriter {
  public:
-  GzipWriter(const std::string& path, bool compress);
+  GzipWriter(const std::string& path, bool compress, Links links = Links::Followed);
   ~GzipWriter();
   GzipWriter(const GzipWriter&) = delete;
   GzipWriter& operator=(const GzipWriter&) = delete;

@@ -1,12 +1,15 @@
 #include "core/trace/pickle.hpp"
 
 #include <bit>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
+// A snapshot's events have a hundred bytes or so, and of each a few hundred elements are looked at.
+constexpr std::int64_t kWorkPerByte = 256, kLeastWork = 1 << 20;
 constexpr std::size_t kMostValues = std::size_t{1} << 28;
 
 }  // namespace
@@ -23,6 +26,7 @@ class PickleMachine {
       if (!fault_.empty()) break;
       if (opcode == '.') {
         pickle_.root_ = pop();
+        pickle_.work_ = kLeastWork + kWorkPerByte * static_cast<std::int64_t>(bytes_.size());
         if (fault_.empty()) return std::move(pickle_);
         break;
       }
@@ -282,7 +286,10 @@ std::span<const Pickle::Id> Pickle::items(Id id) const {
   if (id < 0) return {};
   const Type t = type(id);
   if (t != Type::List && t != Type::Tuple && t != Type::Dict) return {};
-  return items_[to_size(values_[id].number)];
+  const std::vector<Id>& items = items_[to_size(values_[id].number)];
+  work_ -= 1 + std::ssize(items);
+  if (exhausted()) return {};
+  return items;
 }
 
 Pickle::Id Pickle::find(Id dict, std::string_view key) const {

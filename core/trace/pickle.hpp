@@ -16,7 +16,8 @@ namespace lockstep {
 /// Values of protocols 2 to 5, as far as plain data needs them: None, bool, int, float, str, bytes,
 /// list, tuple and dict. The opcodes are those of CPython's Lib/pickletools.py. A value is at least
 /// a byte of the file, so that what is kept is bounded by the file's size; no value is visited
-/// recursively, so that nesting costs no stack.
+/// recursively, so that nesting costs no stack. Values can be shared, so that a short file can hold
+/// a tree of any size: what may be looked at is bounded, too, in proportion to the file.
 class Pickle {
  public:
   enum class Type : std::uint8_t { None, Bool, Int, Float, Text, List, Tuple, Dict };
@@ -28,6 +29,9 @@ class Pickle {
   static Result<Pickle> parse(std::string_view bytes, const std::string& file);
 
   Id root() const { return root_; }
+  std::size_t size() const { return values_.size(); }  // how many values there are
+  /// Whether more was looked at than a file of this size can mean. From then on, nothing is found.
+  bool exhausted() const { return work_ < 0; }
   Type type(Id id) const { return values_[id].type; }
   /// The number of an Int, a Bool or a Float (cut); `otherwise` of anything else.
   std::int64_t integer(Id id, std::int64_t otherwise = 0) const;
@@ -48,6 +52,7 @@ class Pickle {
   std::vector<std::string> texts_;
   std::vector<std::vector<Id>> items_;
   Id root_ = kNothing;
+  mutable std::int64_t work_ = 0;  // that is left
 };
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 
 #include "core/base/convert.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/base/shape_text.hpp"
 #include "core/checkpoint/disk_file.hpp"
@@ -94,8 +95,11 @@ class HfReader final : public StateReader {
                      ": there is neither model.safetensors nor model.safetensors.index.json; "
                      "weights in other formats have to be saved as safetensors first");
     }
-    std::ifstream file = open_file(index.string());
-    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+    const Result<std::string> text = read_file(index.string());
+    if (!text) return text.error();
+    const auto json = nests_too_deep(*text)
+                          ? nlohmann::json()
+                          : nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
       return Error{ErrorKind::Parse, index.string() + ": there is no object 'weight_map'",
                    std::nullopt};

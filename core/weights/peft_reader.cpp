@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/base/shape_text.hpp"
 #include "core/checkpoint/safetensors.hpp"
@@ -76,7 +77,9 @@ struct PeftConfig {
 Result<PeftConfig> read_config(const std::string& path) {
   const auto text = read_file(path);
   if (!text) return text.error();
-  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto json = nests_too_deep(*text)
+                        ? nlohmann::json()
+                        : nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return Error{ErrorKind::Parse, path + ": this is no JSON object", std::nullopt};
   }

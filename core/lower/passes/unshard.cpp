@@ -200,9 +200,11 @@ class Gatherer {
     return !unit.whole_param && (unit.shard_group.valid() || rounds(unit));
   }
   /// Whether a unit is rounded although the rank holds all of it, as other layouts round what they
-  /// gather.
+  /// gather. No layout sends scales and the biases of routers.
   bool rounds(const Unit& unit) const {
-    return strategy_.zero_quantized_weights && unit.elements > strategy_.fsdp_persistence_threshold;
+    const auto u = static_cast<std::size_t>(&unit - &role_.units.front());
+    return strategy_.zero_quantized_weights && layout_of(draft_, out_.units[u]).has_gradient() &&
+           unit.elements > strategy_.fsdp_persistence_threshold;
   }
   /// ZeRO++'s gather: each rank sends the codes of its shard, and all compute with the values of
   /// codes, those of their own shard included.

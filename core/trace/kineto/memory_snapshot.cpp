@@ -54,6 +54,19 @@ class SnapshotReader {
   SnapshotReader(const Pickle& pickle, ImportedTrace& imported)
       : pickle_(pickle), imported_(imported), trace_(imported.trace) {}
 
+  /// Whether events and blocks are listed more than once: each is a value of its own.
+  bool repeats() const {
+    std::size_t listed = 0;
+    const auto count = [&](Pickle::Id list) { listed += pickle_.items(list).size(); };
+    for (const Pickle::Id history : pickle_.items(pickle_.find(pickle_.root(), "device_traces"))) {
+      count(history);
+    }
+    for (const Pickle::Id segment : pickle_.items(pickle_.find(pickle_.root(), "segments"))) {
+      count(pickle_.find(segment, "blocks"));
+    }
+    return listed > pickle_.size() || pickle_.exhausted();
+  }
+
   /// False if no device has a history.
   bool read() {
     const auto devices = pickle_.items(pickle_.find(pickle_.root(), "device_traces"));
@@ -159,7 +172,13 @@ Result<ImportedTrace> read_memory_snapshot(const std::string& path, const Import
   ImportedTrace imported;
   imported.trace.backend = "memory snapshot";
   imported.trace.memory_kinds = {"allocated", "cached"};
-  if (!SnapshotReader(*pickle, imported).read()) {
+  SnapshotReader reader(*pickle, imported);
+  const bool repeats = reader.repeats(), read = !repeats && reader.read();
+  if (repeats || pickle->exhausted()) {
+    return bad_file(path,
+                    "it lists the same events or blocks again and again, which no snapshot does");
+  }
+  if (!read) {
     return bad_file(path,
                     "the snapshot has no history: call torch.cuda.memory._record_memory_history() "
                     "before what is to be seen");

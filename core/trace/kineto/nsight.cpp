@@ -73,6 +73,8 @@ std::uint64_t bytes_of_header(const std::string& path) {
   return page * number(28, 4);
 }
 
+constexpr int kLongestValue = 16 << 20;  // bytes of a text or of a row
+
 /// Opens an export for reading. Error: Parse.
 Result<Database> open_database(const std::string& path) {
   std::error_code unknown;
@@ -82,10 +84,20 @@ Result<Database> open_database(const std::string& path) {
                               " of its " + std::to_string(whole) +
                               " bytes (copy or export it again)");
   }
+  if (is_no_file(path)) return bad_file(path, "a pipe, a socket or a device, not a file");
   sqlite3* raw = nullptr;
   const int state = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY, nullptr);
   Database db(raw);
-  if (state == SQLITE_OK) return db;
+  if (state == SQLITE_OK) {
+    // An export is tables. What a database computes when it is read is not: a view can take for
+    // ever, and so can any text of SQL that the file brings.
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+    sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, kLongestValue);
+    return db;
+  }
   return bad_file(path, std::string("cannot be opened as a SQLite database: ") +
                             (raw != nullptr ? sqlite3_errmsg(raw) : "no memory"));
 }
@@ -125,7 +137,15 @@ constexpr Nanoseconds kSomeTime = 1'600'000'000'000'000'000;    // of an export 
 class NsightReader {
  public:
   NsightReader(sqlite3* db, const std::string& path, NameTable& names, const ImportOptions& options)
-      : db_(db), path_(path), names_(names), options_(options) {}
+      : db_(db), path_(path), names_(names), options_(options) {
+    std::error_code unknown;
+    const auto bytes = std::filesystem::file_size(path, unknown);
+    if (!unknown) work_ += static_cast<std::int64_t>(bytes) * kWorkPerByte;
+    sqlite3_progress_handler(db_, kWorkLook, &NsightReader::spend, this);
+  }
+  ~NsightReader() { sqlite3_progress_handler(db_, 0, nullptr, nullptr); }
+  NsightReader(const NsightReader&) = delete;
+  NsightReader& operator=(const NsightReader&) = delete;
 
   Result<Files> read() {
     find_tables();
@@ -149,6 +169,13 @@ class NsightReader {
   }
 
  private:
+  // Steps of SQLite's machine: a row takes some thirty of them, and is about as many bytes long.
+  static constexpr std::int64_t kWorkPerByte = 64;
+  static constexpr int kWorkLook = 1000;  // steps between two calls of spend()
+  static int spend(void* reader) {
+    return (static_cast<NsightReader*>(reader)->work_ -= kWorkLook) < 0 ? 1 : 0;
+  }
+
   /// A process while it is being read; its times count from the begin of the session.
   struct Process {
     File file;
@@ -156,7 +183,7 @@ class NsightReader {
   };
 
   void find_tables() {
-    query("", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')",
+    query("", "SELECT name FROM sqlite_master WHERE type = 'table'",
           [&](const NsightRow& row) { tables_.insert(row.text(0)); });
   }
 
@@ -185,6 +212,10 @@ class NsightReader {
 
   /// Says why a database cannot be read. One that was cut or damaged says so in its first query.
   std::string unreadable() const {
+    if (work_ < 0) {
+      return "reading it takes more work than an export of its size can need (several texts with "
+             "one id?): export it again";
+    }
     return std::string("cannot be read as a SQLite database: ") + sqlite3_errmsg(db_) +
            " (if it was damaged, export it again)";
   }
@@ -344,6 +375,7 @@ class NsightReader {
 
   static constexpr Nanoseconds kLongestSession = std::numeric_limits<Nanoseconds>::max() / 4000;
 
+  std::int64_t work_ = 50'000'000;  // that is left
   sqlite3* db_;
   const std::string& path_;
   NameTable& names_;

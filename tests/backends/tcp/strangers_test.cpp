@@ -156,6 +156,9 @@ TEST_CASE("what a joined process sends is checked before it is used", "[backends
            {{Kind::Failure, 0, 1 << 20}, "bytes, which cannot be"},
            {{Kind::Beat, 0, 3}, "a message of 3 bytes"},
            {{Kind::End, 4000, 0}, "the number 4000"},
+           {{Kind::End, 0, 0}, "the number 0"},  // a success that nobody has had
+           {{Kind::End, 3, 0}, "which only process 0 may"},
+           {{Kind::Data, 9, 65 << 20}, "more than this run can mean"},
            {{Kind::Bye, 0, 1}, "a message of 1 bytes"}}) {
     INFO(message);
     const auto said = said_of(2, 10, [&h = header](std::vector<tcp::Socket>& sockets) {
@@ -163,6 +166,56 @@ TEST_CASE("what a joined process sends is checked before it is used", "[backends
     });
     CHECK_THAT(said[0], ContainsSubstring(message));
   }
+}
+
+TEST_CASE("messages that nobody waits for are bounded, however small they are", "[backends][tcp]") {
+  const std::size_t before = ::mallinfo2().uordblks;
+  const auto said = said_of(2, 10, [](std::vector<tcp::Socket>& sockets) {
+    for (std::int32_t tag = 6; tag < 200'000; ++tag) {
+      if (!sockets[0].send(bytes_of(Header{Kind::Data, tag, 0}), soon())) return;
+    }
+  });
+  CHECK_THAT(said[0], ContainsSubstring("for which nobody waits, more than this run can mean"));
+  CHECK(::mallinfo2().uordblks < before + (200 << 20));
+}
+
+TEST_CASE("a gather refuses an announced size that the run cannot mean", "[backends][tcp]") {
+  const int port = free_port();
+  std::string said;
+  std::thread hostile([&] {
+    auto sockets = tcp::meet(launch_of(1, 2, port));
+    if (!sockets) return;
+    const std::int64_t announced = std::int64_t{1} << 39;
+    // The clock is set first: 16 questions, and what process 1 knows of its clock.
+    for (int i = 0; i < 16; ++i) {
+      const std::byte question{};
+      std::int64_t now = 0;
+      Header header{Kind::Data, 0, 1};
+      static_cast<void>((*sockets)[0].send(bytes_of(header), soon()));
+      static_cast<void>((*sockets)[0].send({&question, 1}, soon()));
+      for (bool data = false; !data;) {
+        if (!(*sockets)[0].receive(std::as_writable_bytes(std::span(&header, 1)), soon())) return;
+        data = header.kind == Kind::Data;
+        std::vector<std::byte> bytes(static_cast<std::size_t>(header.bytes));
+        if (!(*sockets)[0].receive(bytes, soon())) return;
+        if (data) std::memcpy(&now, bytes.data(), sizeof now);
+      }
+    }
+    static_cast<void>((*sockets)[0].send(bytes_of(Header{Kind::Data, 0, 8}), soon()));
+    static_cast<void>((*sockets)[0].send(std::as_bytes(std::span(&announced, 1)), soon()));
+    std::byte more{};
+    while ((*sockets)[0].receive({&more, 1}, soon())) {  // until the other side has had enough
+    }
+  });
+  const auto process = join_tcp(launch_of(0, 2, port, 5));
+  if (process) {
+    const auto failed = (*process)->failure().result();
+    said = failed ? "" : failed.error().message;
+  } else {
+    said = process.error().message;
+  }
+  hostile.join();
+  CHECK_THAT(said, ContainsSubstring("announces 549755813888 bytes, more than this run can mean"));
 }
 
 TEST_CASE("a text from another process does not reach the terminal as it is", "[backends][tcp]") {

@@ -1,5 +1,6 @@
 #include "core/checkpoint/safetensors.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -161,6 +162,26 @@ TEST_CASE("a broken header is refused with the reason", "[core][checkpoint]") {
   check_parse_error(file_of(R"({"__metadata__":3})", 0), "not an object");
   check_parse_error(file_of(R"({"__metadata__":{"step":3}})", 0), "not a string");
   check_parse_error(file_of("{\"x\":" + std::string(200'000, '['), 0), "bad JSON header");
+}
+
+TEST_CASE("the time of a header grows with its tensors, not with their square",
+          "[core][checkpoint]") {
+  const TemporaryFolder folder;
+  const auto seconds = [&](int tensors) {
+    std::map<std::string, TensorInfo> infos;
+    for (int i = 0; i < tensors; ++i) infos["layer." + std::to_string(i)] = {DType::U8, {1}};
+    const auto index = lay_out(infos, {});
+    REQUIRE(index.ok());
+    write_bytes(folder / "many.safetensors",
+                index->head + std::string(static_cast<std::size_t>(tensors), 'd'));
+    const auto begin = std::chrono::steady_clock::now();
+    const auto read = read_safetensors_index(folder / "many.safetensors");
+    REQUIRE(read.ok());
+    CHECK(read->tensors.size() == static_cast<std::size_t>(tensors));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  seconds(4000);
+  CHECK(seconds(40000) < 50 * seconds(4000));  // it was 100 times, 20 s
 }
 
 TEST_CASE("a broken tensor entry is refused with its name", "[core][checkpoint]") {

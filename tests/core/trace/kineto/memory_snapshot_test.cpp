@@ -65,6 +65,30 @@ TEST_CASE("a pickle that calls a function is refused and not executed", "[core][
   CHECK_FALSE(std::filesystem::exists("executed"));
 }
 
+TEST_CASE("a pickle whose devices share one history is refused, not spread out",
+          "[core][trace][kineto]") {
+  using namespace std::string_literals;
+  const auto text = [](const std::string& t) {
+    return "X"s + static_cast<char>(t.size()) + "\0\0\0"s + t;
+  };
+  const auto shared = [&](int events, int devices) {
+    std::string bytes = "\x80\x02}"s + text("device_traces") + "](](";
+    for (int i = 0; i < events; ++i) bytes += "}";  // each an event, and the list of them is kept
+    bytes += "eq\x01";
+    for (int i = 1; i < devices; ++i) bytes += "h\x01";
+    return bytes + "es.";
+  };
+  const TemporaryFolder folder;
+  write_bytes(folder / "once.pickle", shared(10, 1));
+  const auto once = read_any_trace(folder / "once.pickle");
+  INFO((once ? "" : to_string(once.error())));
+  CHECK(once.ok());
+  write_bytes(folder / "often.pickle", shared(8000, 8000));  // 24 KB, and 64,000,000 events
+  const auto often = read_any_trace(folder / "often.pickle");
+  REQUIRE_FALSE(often.ok());
+  CHECK_THAT(often.error().message, ContainsSubstring("lists the same events or blocks"));
+}
+
 TEST_CASE("a pickle without a history says how to get one", "[core][trace][kineto]") {
   const TemporaryFolder folder;
   using namespace std::string_literals;

@@ -168,6 +168,33 @@ TEST_CASE("a database that is no export, and a report that is not exported, say 
              ContainsSubstring("gunzip it"));
 }
 
+TEST_CASE("a view that never ends, and texts that multiply, are not read",
+          "[core][trace][kineto]") {
+  const TemporaryFolder folder;
+  const std::string endless = export_with(folder, kOneProcess + R"(
+        DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
+        CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(x) AS
+          (SELECT 0 UNION ALL SELECT x + 1 FROM n) SELECT x AS start, x AS end, 0 AS deviceId,
+          0 AS streamId, 0 AS correlationId, 0 AS globalPid, 1 AS demangledName FROM n;)");
+  const auto read = read_any_trace(endless);
+  INFO((read ? "" : to_string(read.error())));
+  CHECK(read.ok());  // what is in tables
+  const TemporaryFolder other;
+  const std::string many = export_with(other, kOneProcess + R"(
+        CREATE TABLE texts AS SELECT * FROM StringIds;
+        DROP TABLE StringIds;
+        CREATE TABLE StringIds (id INTEGER, value TEXT);
+        INSERT INTO StringIds SELECT * FROM texts;
+        WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3000)
+          INSERT INTO StringIds SELECT 77, 'k' FROM n;
+        WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 3000)
+          INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId,
+            globalPid, demangledName) SELECT x, x + 1, 0, 7, x, 16777216, 77 FROM n;)");
+  const auto spread = read_any_trace(many);
+  REQUIRE_FALSE(spread.ok());
+  CHECK_THAT(to_string(spread.error()), ContainsSubstring("more work than an export of its size"));
+}
+
 TEST_CASE(
     "a launch of a CUDA graph is a span of the device, and that its kernels are not told is said",
     "[core][trace][kineto]") {
