@@ -64,6 +64,7 @@ class CpuDevice final : public Device {
   struct Queue {
     explicit Queue(int threads) : team(threads) {}
     ThreadTeam team;
+    bool computes = false;
     std::deque<Item> items;
     std::condition_variable changed;  // of a new item, or the end of the op waited for
     OpId waits_for;
