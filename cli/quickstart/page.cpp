@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/format/format.hpp"
+#include "core/format/table.hpp"
 
 namespace lockstep {
 namespace {
@@ -98,7 +99,7 @@ std::string quickstart_page(const Quickstart& result, const std::string& program
   }
   text += done.text() + "\n";
 
-  std::vector<std::string> heading = {"one step, mean over ranks", "predicted", "measured"};
+  std::vector<Heading> heading = {"one step, mean over ranks", "predicted", "measured"};
   if (!busy) heading.push_back("difference");
   TextTable table(heading);
   for (const Figure& f : result.figures) {
@@ -133,7 +134,7 @@ std::string quickstart_page(const Quickstart& result, const std::string& program
 
 std::string quickstart_table(const std::vector<Quickstart>& runs) {
   if (runs.empty()) return "";
-  std::vector<std::string> heading = {"run"};
+  std::vector<Heading> heading = {"run"};
   for (const Figure& figure : runs.front().figures) heading.push_back(figure.name);
   heading.push_back("others");
   TextTable table(heading);
