@@ -4,7 +4,8 @@
 //
 // A buffer that a transfer uses last lives on until the next transfer of that stream. Otherwise its
 // bytes would be used by the computation beside the transfer, which would have to wait for it; FSDP
-// keeps one input of a reduce-scatter for the same reason. What is written to a drive lives on
+// keeps one input of a reduce-scatter for the same reason. FSDP waits for the last one of a backward
+// pass at its end, so no gradient lives on into another microbatch. What is written to a drive lives on
 // until the next unit is written, so that reading ahead of the update waits for no write beside it.
 // What an exchange sends lives on until the last receive of the exchange is posted: all its
 // messages are posted together, so that none of its receives may wait for one of its sends. Where
@@ -113,20 +114,19 @@ class ArenaPlanner {
       const OpId first = buffer.first().valid() ? buffer.first() : use.first;
       buffer.set_lifetime(first, std::max(buffer.last(), use.last));
     }
-    ByStream next = no_ops();  // by stream, the next op after the present one
-    IndexVector<OpId, OpId> next_on_stream(role_.ops.size());
+    ByStream next = no_ops();  // by stream, the next transfer after the present op
+    IndexVector<OpId, OpId> next_transfer(role_.ops.size());
     OpId last_write, later_write;  // to the drive: after the present update, and after the next
     for (std::size_t i = role_.ops.size(); i-- > 0;) {
       const Stream stream = role_.ops[i].stream;
       const OpId id{static_cast<std::int32_t>(i)};
-      std::int32_t& following = next[stream];
-      next_on_stream[i] = {following};
-      following = id.v;
+      next_transfer[i] = {next[stream]};
+      if (role_.ops[i].kind != OpKind::Call) next[stream] = id.v;
       if (stream == Stream::Host && last_write.valid()) {
         later_write = std::exchange(last_write, OpId{});
       } else if (stream == Stream::DriveWrite) {
         if (!last_write.valid()) last_write = id;
-        next_on_stream[i] = later_write;
+        next_transfer[i] = later_write;
       }
     }
     const IndexVector<OpId, OpId> receives = last_receives(role_, posting_);
@@ -139,13 +139,19 @@ class ArenaPlanner {
       const Stream stream = role_.op(used_last).stream;
       const bool at_once = stream == Stream::DriveWrite && !writes_behind_;
       if (stream != Stream::Compute && stream != Stream::Host && !at_once) {
-        const OpId later = next_on_stream[used_last];
-        if (later.valid()) last = later;
+        const OpId later = next_transfer[used_last];
+        if (later.valid() && (buffer.kind != BufferKind::Grad || same_microbatch(used_last, later))) {
+          last = later;
+        }
       }
       last = std::max(last, receives[used_last]);
       if (keeps_sent_ && role_.op(used_last).kind == OpKind::Send) last = end;
       buffer.set_lifetime(buffer.first(), last);
     }
+  }
+
+  bool same_microbatch(OpId a, OpId b) const {
+    return role_.op(a).microbatch == role_.op(b).microbatch;
   }
 
   FreeList::Lot place(Buffer& buffer, std::vector<FreeList::Tenant>* former = nullptr) {
