@@ -173,7 +173,7 @@ class Parser {
                         "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,
-                    "steps to run now; otherwise one (sim) or the rest of the training")
+                    "steps to run now, with --resume auto in all; otherwise one (sim) or the rest")
         ->check(CLI::Range(1, 1000000000));
     sub->add_option("--resume", run_.resume,
                     "continue from a run folder or a checkpoint folder; auto: start, or go on with "
@@ -326,7 +326,7 @@ class Parser {
   void add_recommend() {
     CLI::App* sub =
         app_.add_subcommand("recommend", "the fastest layout, beside the usual rules of thumb");
-    sub->add_option("--model", recommend_.model, "a preset, or a Hugging Face config.json");
+    sub->add_option("--model", recommend_.model, "a preset, or a Hugging Face folder or config.json");
     sub->add_option("--cluster", recommend_.cluster, "a preset, or a profile (.toml)");
     sub->add_option("--nodes", recommend_.nodes, "of the cluster")
         ->check(CLI::Range(1, 1 << 20))
