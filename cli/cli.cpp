@@ -257,7 +257,7 @@ class Parser {
                         "; reference computes every kernel by its definition, slowly")
         ->capture_default_str();
     sub->add_option("--steps", run_.steps,
-                    "steps to run now; otherwise one (sim) or the rest of the training")
+                    "steps to run now, with --resume auto in all; otherwise one (sim) or the rest")
         ->check(CLI::Range(1, 1000000000));
     sub->add_option("--resume", run_.resume,
                     "continue from a run folder or a checkpoint folder; auto: start, or go on with "

@@ -60,7 +60,7 @@ void PlanningCommands::add_search(CLI::App* sub) {
 }
 
 void PlanningCommands::add_recommend(CLI::App* sub) {
-  sub->add_option("--model", recommend_.model, "a preset, or a Hugging Face config.json");
+  sub->add_option("--model", recommend_.model, "a preset, or a Hugging Face folder or config.json");
   sub->add_option("--cluster", recommend_.cluster, "a preset, or a profile (.toml)");
   sub->add_option("--nodes", recommend_.nodes, "of the cluster")
       ->check(CLI::Range(1, 1 << 20))

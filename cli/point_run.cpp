@@ -14,9 +14,11 @@
 #include "cli/resume.hpp"
 #include "core/analysis/timeline.hpp"
 #include "core/analysis/timeline_svg.hpp"
+#include "core/base/free_memory.hpp"
 #include "core/base/give_back_memory.hpp"
 #include "core/data/dataset.hpp"
 #include "core/data/digest.hpp"
+#include "core/format/format.hpp"
 #include "core/ir/text/text.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
@@ -105,12 +107,12 @@ void PointRun::note(const std::string& text) const {
 
 Result<PointOutcome> PointRun::run() {
   if (arguments_.backend == "sim") keep_large_blocks_apart();
+  Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
+  if (!backend) return backend.error();
   Result<Program> program = subject_.program();
   if (!program) return program.error();
   give_back_memory();  // lowering needs more than the program that it leaves, in pieces
   if (const auto fits = check_capacity(*program, subject_.cluster); !fits) return fits.error();
-  Result<std::unique_ptr<Backend>> backend = make_backend(arguments_.backend, backend_options());
-  if (!backend) return backend.error();
   simulated_ = (*backend)->name() == "sim";
   if (const std::string& lacking = subject_.model_lacks; !simulated_ && !lacking.empty()) {
     return Error{ErrorKind::Unsupported,
@@ -118,12 +120,14 @@ Result<PointOutcome> PointRun::run() {
                      ": the model can be simulated, and not trained: " + lacking,
                  std::nullopt};
   }
+  if (const auto room = check_host_memory(*program); !room) return room.error();
   if (const auto same = agree_on_subject(*program); !same) return same.error();
   if (const auto claimed = claim_folder(); !claimed) return claimed.error();
   if (const auto resumed = load_state(); !resumed) return resumed.error();
   if (const auto planned = plan_steps(program->training.steps); !planned) return planned.error();
   if (complete_) {
-    note("all " + std::to_string(program->training.steps) + " steps of " + out_ + " are done");
+    note("all " + std::to_string(arguments_.steps.value_or(program->training.steps)) +
+         " steps of " + out_ + " are done");
     return PointOutcome{};
   }
   if (const auto opened = open_validation(*program); !opened) return opened.error();
@@ -163,6 +167,27 @@ BackendOptions PointRun::backend_options() const {
   options.cuda.graphs = arguments_.cuda_graphs;
   options.cuda.cudnn = arguments_.cudnn;
   return options;
+}
+
+Result<void> PointRun::check_host_memory(const Program& program) const {
+  if (simulated_ || arguments_.backend == "cuda") return {};
+  // One process runs all ranks, those of --nproc are all here, and any other may be alone.
+  const bool all = process_.size() == 1 || arguments_.processes > 0;
+  const Rank first = all ? 0 : process_.index();
+  const Rank end = all ? program.mesh.world_size() : first + 1;
+  Bytes needed{0};
+  for (Rank rank = first; rank < end; ++rank) {
+    const Role& role = program.role_of(rank);
+    needed += role.arena + role.host_arena;
+  }
+  const Bytes free = free_memory();
+  if (free.v <= 0 || needed <= free) return {};
+  const int ranks = end - first;
+  return Error{ErrorKind::OutOfMemory,
+               "--backend " + arguments_.backend + " keeps " + std::to_string(ranks) +
+                   (ranks == 1 ? " rank" : " ranks") + " in the memory of this machine: " +
+                   bytes_text(needed) + " are needed, " + bytes_text(free) + " are free",
+               std::nullopt};
 }
 
 Result<void> PointRun::agree_on_subject(const Program& program) {
@@ -282,6 +307,9 @@ Result<void> PointRun::plan_steps(int training_steps) {
   first_step_ = state_ ? state_->head().step : 0;
   const int rest = training_steps > 0 ? training_steps - first_step_ : 1;
   options_.steps = arguments_.steps.value_or(simulated_ ? 1 : rest);
+  // A command that is started until its training is done says how many steps that is; one that
+  // goes on with another run says how many it adds.
+  if (arguments_.resume == kAuto && arguments_.steps) options_.steps -= first_step_;
   if (options_.steps < 1) {
     complete_ = arguments_.resume == kAuto;
     if (complete_) return {};

@@ -59,6 +59,9 @@ class PointRun {
   std::string path(const std::string& name) const;
   bool saves_checkpoints() const;
   BackendOptions backend_options() const;
+  /// Error OutOfMemory if the ranks that compute on this machine need more than it has free. The
+  /// system would otherwise end some process once their memory is touched.
+  Result<void> check_host_memory(const Program& program) const;
   /// Compares the scenario, the data and the version with those of the other processes.
   Result<void> agree_on_subject(const Program& program);
   /// Takes the run folder for this run, and removes what a crash has left there.

@@ -135,7 +135,8 @@ Interconnect interconnect_of(const ClusterSpec& cluster) {
 
 Result<Recommendation> by_name(const RecommendArguments& a) {
   if (a.cluster.empty()) return invalid("--model needs --cluster: a preset such as h100");
-  const bool file = a.model.ends_with(".json");
+  std::error_code ignored;
+  const bool file = a.model.ends_with(".json") || std::filesystem::is_directory(a.model, ignored);
   const std::string path = file ? std::filesystem::absolute(a.model).string() : a.model;
   const std::string model =
       fmt::format("[model]\n{} = \"{}\"\n", file ? "hf_config" : "preset", path);
@@ -147,8 +148,15 @@ Result<Recommendation> by_name(const RecommendArguments& a) {
   const Result<Scenario> plain = read(model + cluster);
   if (!plain) return plain.error();
   const int gpus = plain->cluster.capacity();
-  const int most = std::max<int>(1, static_cast<int>(plain->model.max_seq_len));
-  const int seq_len = a.seq_len > 0 ? a.seq_len : std::min(kLongestSequence, most);
+  const std::int64_t longest = plain->model.is_vision() ? 1 : plain->model.max_seq_len;
+  if (longest == 0 && a.seq_len == 0) {
+    return invalid(a.model +
+                   " does not say how long a sequence may be (max_position_embeddings): give "
+                   "--seq-len, such as --seq-len 4096");
+  }
+  const int seq_len = a.seq_len > 0
+                          ? a.seq_len
+                          : static_cast<int>(std::min<std::int64_t>(kLongestSequence, longest));
   const int batch = a.batch > 0 ? a.batch : samples_of_gpu(plain->model, seq_len) * gpus;
   const std::string type = type_of_products(plain->cluster.device);
   std::vector<Error> warnings;

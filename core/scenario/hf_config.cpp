@@ -423,9 +423,12 @@ Result<HfModel> parse_hf_config(std::string_view json, const std::string& path) 
 }
 
 Result<HfModel> read_hf_config(const std::string& path) {
-  const Result<std::string> text = read_file(path);
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::string file = folder ? (std::filesystem::path(path) / "config.json").string() : path;
+  const Result<std::string> text = read_file(file);
   if (!text) return text.error();
-  return parse_hf_config(*text, path);
+  return parse_hf_config(*text, file);
 }
 
 }  // namespace lockstep

@@ -46,6 +46,30 @@ TEST_CASE("an empty value is refused, and does not count as an option that is no
              !ContainsSubstring("empty"));
 }
 
+TEST_CASE("a run that is larger than this machine's free memory is refused before it allocates",
+          "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny);
+  // Each rank would get its arena, of which no page is there before it is touched.
+  const auto o = lockstep({"run", folder / "s.toml", "--backend", "cpu", "--out", folder / "run",
+                           "--set", "model.vocab=4000000", "--set", "model.hidden=65536", "--set",
+                           "cluster.device.memory_gb=1e6"});
+  INFO(o.err);
+  CHECK(o.exit_code == 3);
+  CHECK_THAT(o.err, ContainsSubstring("are needed, ") && ContainsSubstring("are free") &&
+                        ContainsSubstring("--backend sim"));
+  CHECK(!std::filesystem::exists(folder / "run"));
+}
+
+TEST_CASE("a backend that there is not is named before memory is counted", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "s.toml", kTiny);
+  const auto o = lockstep({"run", folder / "s.toml", "--backend", "cpuu", "--set",
+                           "cluster.device.memory_gb=0.000001"});
+  CHECK(o.exit_code == 2);
+  CHECK_THAT(o.err, ContainsSubstring("unknown backend 'cpuu'; did you mean 'cpu'?"));
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end such a process
 TEST_CASE("where this machine has less memory than the devices, no change for these is advised",
           "[cli]") {
@@ -59,7 +83,8 @@ TEST_CASE("where this machine has less memory than the devices, no change for th
   };
   const auto here = run("1e6");
   CHECK(here.exit_code == 3);
-  CHECK_THAT(here.err, ContainsSubstring("this machine cannot give an arena of"));
+  CHECK_THAT(here.err, ContainsSubstring("--backend cpu keeps 1 rank in the memory of this") &&
+                           ContainsSubstring("are needed, ") && ContainsSubstring("are free"));
   CHECK_THAT(here.err, ContainsSubstring("this machine has not: take a smaller model"));
   CHECK_THAT(here.err, !ContainsSubstring("--set"));
   CHECK(!std::filesystem::exists(folder / "run"));  // what was refused leaves nothing

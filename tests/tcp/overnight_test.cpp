@@ -191,6 +191,16 @@ TEST_CASE("one command starts a training and goes on with it", "[tcp][overnight]
   CHECK(metrics(t.folder / "run") == metrics(t.folder / "whole"));
 }
 
+TEST_CASE("--steps with --resume auto says where the training ends", "[tcp][overnight]") {
+  const Training t;
+  const std::string again = "--resume auto --steps 4 --out " + t.folder / "run";
+  for (int time = 0; time < 3; ++time) CHECK(t.alone(again).exit_code == 0);
+  CHECK(std::filesystem::exists(t.folder / "run/checkpoints/step-4"));
+  CHECK(!std::filesystem::exists(t.folder / "run/checkpoints/step-6"));
+  const Outcome done = t.alone(again);
+  CHECK_THAT(done.output, ContainsSubstring("all 4 steps of ") && ContainsSubstring("are done"));
+}
+
 TEST_CASE("a signal saves and ends a run with an exit code of its own", "[tcp][overnight]") {
   for (const int signal : {SIGTERM, SIGINT}) {
     const Training t;

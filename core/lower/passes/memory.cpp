@@ -4,15 +4,15 @@
 //
 // A buffer that a transfer uses last lives on until the next transfer of that stream. Otherwise its
 // bytes would be used by the computation beside the transfer, which would have to wait for it; FSDP
-// keeps one input of a reduce-scatter for the same reason. FSDP waits for the last one of a backward
-// pass at its end, so no gradient lives on into another microbatch. What is written to a drive lives on
-// until the next unit is written, so that reading ahead of the update waits for no write beside it.
-// What an exchange sends lives on until the last receive of the exchange is posted: all its
-// messages are posted together, so that none of its receives may wait for one of its sends. Where
-// all backward passes follow all forward passes (GPipe, LoopedBFS) and ranks share a vocabulary,
-// what is sent lives on to the end of the step: a rank sends far ahead of its peer, and a
-// collective of all ranks that took over the bytes would wait for a receive that stands behind it
-// there.
+// keeps one input of a reduce-scatter for the same reason. FSDP waits for the last one of a
+// backward pass at its end, so no gradient lives on into another microbatch. What is written to a
+// drive lives on until the next unit is written, so that reading ahead of the update waits for no
+// write beside it. What an exchange sends lives on until the last receive of the exchange is
+// posted: all its messages are posted together, so that none of its receives may wait for one of
+// its sends. Where all backward passes follow all forward passes (GPipe, LoopedBFS) and ranks share
+// a vocabulary, what is sent lives on to the end of the step: a rank sends far ahead of its peer,
+// and a collective of all ranks that took over the bytes would wait for a receive that stands
+// behind it there.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -140,7 +140,8 @@ class ArenaPlanner {
       const bool at_once = stream == Stream::DriveWrite && !writes_behind_;
       if (stream != Stream::Compute && stream != Stream::Host && !at_once) {
         const OpId later = next_transfer[used_last];
-        if (later.valid() && (buffer.kind != BufferKind::Grad || same_microbatch(used_last, later))) {
+        if (later.valid() &&
+            (buffer.kind != BufferKind::Grad || same_microbatch(used_last, later))) {
           last = later;
         }
       }

@@ -390,7 +390,7 @@ void validate_schedule(const Scenario& s, Faults& faults) {
                name + " needs " +
                    (rules.most_virtual_stages == kMostVirtualStages ? "at least " : "") + needed +
                    " virtual stage" + (needed == "1" ? "" : "s") + " per rank, got " +
-                   std::to_string(v));
+                   std::to_string(v) + ": set pipeline_parallel_virtual_stages = " + needed);
   }
   const std::string microbatches = "parallelism.pipeline_parallel_microbatches";
   const int least = rules.least_microbatches(p);
