@@ -1,5 +1,5 @@
-// Tests of the pages that a newcomer reads first: their commands run, their errors are what the
-// program says, their figures are the simulator's, and the index has every page.
+// Tests of the pages that a newcomer reads first: their errors are what the program says, their
+// pictures are the simulator's, and the index has every page. pages_test.cpp runs their commands.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -8,7 +8,8 @@
 #include "core/schedule/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
-#include "tests/docs/page_commands.hpp"
+#include "tests/docs/page.hpp"
+#include "tests/docs/working_folder.hpp"
 
 namespace {
 
@@ -16,29 +17,6 @@ namespace fs = std::filesystem;
 const fs::path kRoot = LOCKSTEP_SOURCE_DIR;
 
 std::string page(const std::string& name) { return read_bytes((kRoot / "docs" / name).string()); }
-
-TEST_CASE("the commands of docs/first-ten-minutes.md run", "[docs]") {
-  const TemporaryFolder folder;
-  const lockstep::test::WorkingFolder here(folder.path);
-  fs::copy(kRoot / "scenarios", "scenarios", fs::copy_options::recursive);
-  for (const char* name : {"docs", "core"}) fs::create_directory_symlink(kRoot / name, name);
-  fs::copy_file(kRoot / "ARCHITECTURE.md", "ARCHITECTURE.md");
-  const std::string text = page("first-ten-minutes.md");
-  std::string scenario;
-  for (const std::string& line : lockstep::test::lines_in_blocks(text, "toml mine")) {
-    scenario += line + "\n";
-  }
-  write_bytes("mine.toml", scenario);
-  const auto commands = lockstep::test::commands_of(text);
-  REQUIRE(commands.size() == 14);
-  for (const auto& command : commands) {
-    const auto outcome = lockstep::test::lockstep(command);
-    INFO(command.front() << " " << command[1] << ": " << outcome.err);
-    REQUIRE(outcome.exit_code == 0);
-  }
-  CHECK(fs::file_size("zb-h1.svg") > 1000);
-  CHECK(fs::exists("best-torchtitan.toml"));
-}
 
 TEST_CASE("every error of docs/troubleshooting.md is what the program says of its file", "[docs]") {
   const TemporaryFolder folder;
@@ -97,11 +75,11 @@ TEST_CASE("every schedule has a page, with the figures that the simulator says",
     INFO(name);
     CHECK_THAT(index, ContainsSubstring("(" + name + ".md)"));
     const std::string text = page("schedules/" + name + ".md");
-    auto commands = lockstep::test::commands_of(text);
-    REQUIRE(commands.size() == 1);
+    const std::size_t at = text.find("\nlockstep run ") + 10;
+    auto command = lockstep::test::words_of(text.substr(at, text.find('\n', at) - at));
     const std::string picture = folder / "picture.svg";
-    commands.front().insert(commands.front().end(), {"--json", "--picture", picture});
-    const auto ran = lockstep::test::lockstep(commands.front());
+    command.insert(command.end(), {"--json", "--picture", picture});
+    const auto ran = lockstep::test::lockstep(command);
     CHECK(ran.exit_code == 0);
     const auto report = nlohmann::json::parse(ran.out);
     std::ostringstream step, bubble;
