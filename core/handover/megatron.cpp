@@ -87,10 +87,8 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   }
   a.set(named("training.seq_len"), s.training.seq_len);
   a.set(named("model.max_seq_len"), std::max<std::int64_t>(m.max_seq_len, s.training.seq_len));
-  // A tokenizer that takes numbers for tokens lets it start as it is. Its end of a text comes
-  // behind the tokens that it is told of, as one more.
-  a.set("tokenizer-type", "NullTokenizer");
-  a.set(named("model.vocab"), m.vocab - 1);
+  a.set("tokenizer-type", "NullTokenizer");  // takes numbers for tokens: it starts as it is
+  a.set(named("model.vocab"), m.vocab);
   a.set("make-vocab-size-divisible-by", 1);  // times the tensor-parallel degree
   leave_unsaid(unsaid, m.vocab % s.strategy.tensor_parallel_degree != 0,
                "model.vocab = " + std::to_string(m.vocab) +

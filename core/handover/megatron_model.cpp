@@ -172,9 +172,7 @@ void MegatronReader::read_vocabulary() {
   const std::optional<double> size = number("vocab-size");
   const bool with_case = given("tokenizer-type") && words("tokenizer-type") == "BertWordPieceCase";
   const std::int64_t usual = !is_bert() ? kGpt2 : with_case ? kBertWithCase : kBert;
-  // The tokenizer that stands for none has a token for the end of a text behind those it counts.
-  const bool null = given("tokenizer-type") && words("tokenizer-type") == "NullTokenizer";
-  const std::int64_t tokens = size ? whole_number(*size) + (null ? 1 : 0) : usual;
+  const std::int64_t tokens = size ? whole_number(*size) : usual;
   const std::int64_t padded = (tokens + divisor - 1) / divisor * divisor;
   plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
   if (!size) {

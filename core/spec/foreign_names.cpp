@@ -9,7 +9,7 @@ namespace {
 /// torchtitan's name is ours.
 constexpr std::string_view kSame = "=";
 
-// torchtitan 0.2.1 and 0.2.2 (config/job_config.py), Megatron-LM (training/arguments.py, 2026),
+// torchtitan 0.2.1 and 0.2.2 (config/job_config.py), Megatron-LM (core_v0.18),
 // DeepSpeed (runtime/config.py, runtime/zero/config.py).
 constexpr ForeignName kNames[] = {
     {"model.layers", "", "num-layers", ""},

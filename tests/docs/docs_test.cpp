@@ -81,7 +81,8 @@ std::vector<std::string> broken_links(const std::vector<fs::path>& documents) {
 std::vector<fs::path> documents() {
   const fs::path root = LOCKSTEP_SOURCE_DIR;
   std::vector<fs::path> found;
-  for (const fs::path& folder : {root, root / "docs", root / "docs/lessons"}) {
+  for (const char* name : {".", "docs", "docs/lessons", "docs/scenario", "docs/schedules"}) {
+    const fs::path folder = (root / name).lexically_normal();
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (entry.path().extension() == ".md") found.push_back(entry.path());
     }

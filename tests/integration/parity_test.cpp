@@ -73,8 +73,7 @@ void print_rows(const std::vector<ParityRow>& rows,
 
 }  // namespace
 
-// These are not tests: they print the first and the third table of docs/parity.md
-// (scripts/parity-table).
+// These are not tests: they print the rows of transformers for scripts/parity-table.
 TEST_CASE("the parity table", "[.parity-table]") {
   std::printf(
       "| layout | keys | ranks | float64: GPT-2 | Llama | float32: GPT-2 | Llama |\n"

@@ -55,7 +55,7 @@ void check_parity(DType dtype, double loss_tolerance, double state_tolerance) {
 
 }  // namespace
 
-// This is not a test: it prints the second table of docs/parity.md (scripts/parity-table).
+// This is not a test: it prints the rows of residual networks for scripts/parity-table.
 TEST_CASE("the parity table of residual networks", "[.parity-table-images]") {
   std::printf(
       "| layout | keys | ranks | float64: 3×3 | bottleneck | float32: 3×3 | bottleneck |\n"

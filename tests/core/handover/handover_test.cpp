@@ -52,7 +52,7 @@ TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][ha
                            "--group-query-attention",
                            "--num-query-groups 8",
                            "--seq-length 4096",
-                           "--vocab-size 128255",
+                           "--vocab-size 128256",
                            "--tokenizer-type NullTokenizer",
                            "--mock-data",
                            "--swiglu",

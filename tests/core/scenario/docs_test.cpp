@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -7,10 +8,17 @@
 namespace lockstep {
 namespace {
 
-TEST_CASE("docs/scenario.md names every key, section and preset", "[core][scenario]") {
-  std::ifstream file(std::string(LOCKSTEP_SOURCE_DIR) + "/docs/scenario.md");
-  const std::string page((std::istreambuf_iterator<char>(file)), {});
-  REQUIRE_FALSE(page.empty());
+TEST_CASE("the pages on scenarios name every key, section and preset", "[core][scenario]") {
+  const std::filesystem::path docs = LOCKSTEP_SOURCE_DIR "/docs";
+  std::vector<std::filesystem::path> files = {docs / "scenario.md", docs / "framework.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(docs / "scenario")) {
+    files.push_back(entry.path());
+  }
+  std::string page;
+  for (const auto& path : files) {
+    std::ifstream file(path);
+    page.append(std::istreambuf_iterator<char>(file), {});
+  }
   for (const auto& names : {model_preset_names(), cluster_preset_names()}) {
     for (const std::string& name : names) CHECK_THAT(page, ContainsSubstring("`" + name + "`"));
   }
