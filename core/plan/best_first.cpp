@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/base/thread_team.hpp"
@@ -33,23 +31,13 @@ constexpr std::size_t kMostInstead = 4;
 
 /// By what part a layout must be better with another setting for the setting to be worth it.
 constexpr double kWorthSetting = 1e-3;
-/// And by how much a layout may be worse than the best of its kind for its settings to be chosen,
-/// too.
+/// And by how much a layout may be worse than the best for its settings to be chosen, too.
 constexpr double kNearBySettings = 1e-2;
-/// What settings save at most of a step, beside the recomputation that they leave out.
-constexpr double kMostBySettings = 5e-2;
 
 /// Whether lowering says that there is no such layout, of which validate() does not know, such as
 /// one whose schedule deadlocks where ranks wait for their messages.
 bool refuses(const Error& error) {
   return error.kind == ErrorKind::InvalidSpec || error.kind == ErrorKind::Unsupported;
-}
-
-double capacity_of(const Scenario& base, const SpaceOptions& options) {
-  const auto own = static_cast<double>(memory_per_rank(base.cluster, ranks_to_divide(base)).v);
-  const auto most = static_cast<double>(options.most_memory.v);
-  if (most <= 0) return own;
-  return own > 0 ? std::min(own, most) : most;
 }
 
 struct Outcome {
@@ -67,9 +55,14 @@ class SpaceSearch {
         prober_(prober),
         options_(options),
         estimator_(prober),
-        capacity_(capacity_of(base, options)),
-        bounds_(base, capacity_),
-        team_(std::max(1, options.threads)) {}
+        bounds_(base),
+        team_(std::max(1, options.threads)) {
+    capacity_ = static_cast<double>(memory_per_rank(base.cluster, ranks_to_divide(base)).v);
+    if (options.most_memory.v > 0) {
+      const auto most = static_cast<double>(options.most_memory.v);
+      capacity_ = capacity_ > 0 ? std::min(capacity_, most) : most;
+    }
+  }
 
   Result<SpaceResult> run() {
     std::vector<LayoutPoint> points = layout_space(base_, options_.constraints);
@@ -158,9 +151,7 @@ class SpaceSearch {
   double value(Seconds time, Bytes needed) const {
     return options_.objective == Objective::Time ? time.v : static_cast<double>(needed.v);
   }
-  double value(const LayoutBound& b) const {
-    return value(options_.settings ? b.least : b.time, b.needed);
-  }
+  double value(const LayoutBound& b) const { return value(b.time, b.needed); }
   double value(const LayoutFigures& f) const { return value(f.step_time, f.memory.needed); }
   double value(const EstimatedLayout& e) const {
     return value(e.estimate.step_time, e.estimate.needed);
@@ -502,43 +493,12 @@ class SpaceSearch {
                      });
   }
 
-  /// What decides which settings make a layout better: which kinds of parallelism it uses, and
-  /// whether it recomputes whole blocks.
-  static auto kind_of(const LayoutPoint& p) {
-    return std::tuple(p.tensor > 1, p.context > 1, p.pipeline > 1, p.replicate * p.shard > 1,
-                      p.expert > 1, p.expert_tensor > 1, p.offload,
-                      p.recomputation == Recomputation::Blocks);
-  }
-  /// What settings may make of a layout's value at best.
-  double best_by_settings(double value, const LayoutBound& bound) const {
-    if (options_.objective != Objective::Time) return value;
-    return value * (1 - kMostBySettings) - (bound.time.v - bound.least.v);
-  }
-
-  /// Simulates the best of each kind by estimate, of those that settings may make the best of all.
-  /// Estimates are sorted.
-  Result<void> simulate_kinds() {
-    std::set<decltype(kind_of(LayoutPoint{}))> seen;
-    std::vector<Candidate> batch;
-    const double best = best_found();
-    for (const EstimatedLayout& e : result_.estimated) {
-      if (!seen.insert(kind_of(e.point)).second || was_simulated(e.point)) continue;
-      if (best_by_settings(value(e), e.bound) < best) batch.push_back({e.point, &e.scenario});
-    }
-    return simulate(batch);
-  }
-
-  /// Gives the best layout of each kind, and those so near to it that this may decide between them,
-  /// the settings that make it better by enough to be worth a change.
+  /// Gives the best layout, and those so near to it that this may decide between them, the settings
+  /// that make it better by enough to be worth a change.
   Result<void> choose_settings() {
-    if (auto done = simulate_kinds(); !done || stopped()) return done;
-    sort_found();
-    std::map<decltype(kind_of(LayoutPoint{})), double> best_of_kind;
+    const double near = value(result_.found.front().figures) * (1 + kNearBySettings);
     for (FoundLayout& found : result_.found) {
-      const double own = value(found.figures);
-      const auto [kind, is_first] = best_of_kind.try_emplace(kind_of(found.point), own);
-      if (own > kind->second * (1 + kNearBySettings)) continue;
-      if (best_by_settings(own, bounds_.of(found.point)) > best_found()) continue;
+      if (value(found.figures) > near) break;
       if (auto done = choose_settings(found); !done) return done;
     }
     return {};
@@ -605,10 +565,10 @@ class SpaceSearch {
   const Prober& prober_;
   const SpaceOptions& options_;
   Estimator estimator_;
-  const double capacity_;  // bytes of a rank; 0: no limit
   LayoutBounds bounds_;
   ThreadTeam team_;
   TooLarge too_large_;
+  double capacity_ = 0;                                    // bytes of a rank; 0: no limit
   double best_ = std::numeric_limits<double>::infinity();  // of what has been estimated
   std::vector<LayoutBound> bounds_of_points_;
   std::vector<std::size_t> order_;  // indices of points that may fit, by their bounds

@@ -192,8 +192,7 @@ struct LayoutBounds::StageCosts {
   std::vector<int> rank_of_stage;
 };
 
-LayoutBounds::LayoutBounds(const Scenario& base, double capacity)
-    : base_(base), capacity_(capacity) {}
+LayoutBounds::LayoutBounds(const Scenario& base) : base_(base) {}
 LayoutBounds::~LayoutBounds() = default;
 
 std::shared_ptr<const LayoutBounds::Shape> LayoutBounds::shape(const LayoutPoint& point) {
@@ -426,7 +425,7 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
 // Of schedules with two copies of the model, or several updates in a step, and of a vocabulary that
 // ranks share, only this holds: the p ranks compute m · Σ_s (F_s + R_s + B_s) together, and the
 // busiest of them no less than the mean.
-LayoutBound LayoutBounds::as_given(const LayoutPoint& point) {
+LayoutBound LayoutBounds::of(const LayoutPoint& point) {
   const std::shared_ptr<const Shape> shape = this->shape(point);
   const std::vector<LayerCost>& upto = shape->upto;
   const int p = point.pipeline, v = point.chunks, data = point.replicate * point.shard;
@@ -455,7 +454,7 @@ LayoutBound LayoutBounds::as_given(const LayoutPoint& point) {
     double wait = 0;
     for (int r = 0; r < p; ++r) {
       if (load[r] + wait > bound.time.v) {
-        bound = {Seconds{load[r] + wait}, Seconds{load[r]}, Seconds{wait}, {}, {}};
+        bound = {Seconds{load[r] + wait}, Seconds{load[r]}, Seconds{wait}, {}};
       }
       wait += costs.stages[r].forward + (whole ? costs.stages[r].backward : 0);
     }
@@ -469,23 +468,6 @@ LayoutBound LayoutBounds::as_given(const LayoutPoint& point) {
   if (base_.what_if.jitter != 0) bound.time = bound.compute = bound.bubble = {};
   bound.needed =
       needed(costs, point, plain ? in_flight(point, m) : std::vector<InFlight>{{1, 0, 1.0 * m}});
-  return bound;
-}
-
-// Whole blocks need not all be recomputed: time and memory lie about on the line between those of
-// the layout that recomputes all and of the one that recomputes none.
-LayoutBound LayoutBounds::of(const LayoutPoint& point) {
-  LayoutBound bound = as_given(point);
-  bound.least = bound.time;
-  if (point.recomputation != Recomputation::Blocks) return bound;
-  LayoutPoint none = point;
-  none.recomputation = Recomputation::None;
-  const LayoutBound without = as_given(none);
-  const auto all = static_cast<double>(bound.needed.v),
-             more = static_cast<double>(without.needed.v);
-  const double over = capacity_ > 0 ? more - capacity_ : 0;
-  const double part = more > all ? std::clamp(over / (more - all), 0.0, 1.0) : 0.0;
-  bound.least = Seconds{without.time.v + part * (bound.time.v - without.time.v)};
   return bound;
 }
 

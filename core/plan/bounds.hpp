@@ -21,21 +21,16 @@ struct LayoutBound {
   Seconds compute;  // that the busiest rank computes, with collectives that it must wait for
   Seconds bubble;   // that it must wait for the first and after the last microbatch
   Bytes needed;     // no rank of the layout that needs most needs less
-  /// Below `time` where whole blocks are recomputed: what the layout takes at least if it
-  /// recomputes only as many as it must to fit.
-  Seconds least = {};
 };
 
 /// The bounds of the layouts of one scenario. Several threads may ask at once.
 class LayoutBounds {
  public:
-  /// Memory of a rank is `capacity` bytes; 0: no limit.
-  explicit LayoutBounds(const Scenario& base, double capacity = 0);
+  explicit LayoutBounds(const Scenario& base);
   ~LayoutBounds();
   LayoutBound of(const LayoutPoint& point);
 
  private:
-  LayoutBound as_given(const LayoutPoint& point);
   struct LayerCost;
   struct Shape;       // the layers of a rank
   struct StageCosts;  // of the stages of a pipeline
@@ -53,7 +48,6 @@ class LayoutBounds {
                const std::vector<InFlight>& in_flight) const;
 
   const Scenario& base_;
-  const double capacity_;
   std::mutex mutex_;
   std::map<ShapeKey, std::shared_ptr<const Shape>> shapes_;
   std::map<std::vector<double>, int> balances_;
