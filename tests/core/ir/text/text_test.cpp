@@ -278,10 +278,10 @@ TEST_CASE("the hand-written step prints as it was written", "[core][ir]") {
 TEST_CASE("the example of docs/program-text.md prints as it stands there", "[core][ir]") {
   std::ifstream file(LOCKSTEP_SOURCE_DIR "/docs/program-text.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  const std::string fence = "```\n";
+  const std::string fence = "```text bigram.program\n";
   const std::size_t begin = page.find(fence) + fence.size();
   REQUIRE(begin > fence.size());
-  const std::string text = page.substr(begin, page.find(fence, begin) - begin);
+  const std::string text = page.substr(begin, page.find("```\n", begin) - begin);
   const Program program = sample::parse(text);
   CHECK(print(program) == text);
   CHECK(sample::faults(program) == "");
