@@ -176,8 +176,8 @@ std::vector<std::string> differences(const Scenario& from, const Scenario& to) {
       if (line.starts_with("[")) {
         section = line.substr(1, line.find(']') - 1);
       } else if (equals != std::string::npos && !section.starts_with("[") && section != "expect") {
-        const std::string key = line.substr(0, equals);
-        found[section.empty() ? key : section + "." + key] = line.substr(equals + 3);
+        if (section.empty()) continue;  // the name, which is usually the file's
+        found[section + "." + line.substr(0, equals)] = line.substr(equals + 3);
       }
     }
     return found;

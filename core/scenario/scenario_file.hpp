@@ -46,7 +46,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
 std::string print_scenario(const Scenario& scenario);
 
 /// What to override in `from` to get `to`: "section.key=value" for each key whose value differs.
-/// Lists of tables are left out.
+/// The name, expectations and lists of tables are left out.
 std::vector<std::string> differences(const Scenario& from, const Scenario& to);
 
 /// The text of a cluster profile: the keys of [cluster] at top level, then [device] and the links.

@@ -94,9 +94,9 @@ TEST_CASE("a ring of tensor-parallel products trains as the same model on one ra
 TEST_CASE("the example of docs/program-text.md trains to the entropy of its data",
           "[integration]") {
   const std::string page = file_text("docs/program-text.md");
-  const std::string fence = "```\n";
+  const std::string fence = "```text bigram.program\n";
   const std::size_t begin = page.find(fence) + fence.size();
-  const Program program = parsed(page.substr(begin, page.find(fence, begin) - begin));
+  const Program program = parsed(page.substr(begin, page.find("```\n", begin) - begin));
   REQUIRE(program.training.steps > 0);
   const std::vector<double> list = losses(run("cpu", program, program.training.steps));
   // Seven of eight synthetic tokens follow from the one before, the eighth is any of V = 16. A

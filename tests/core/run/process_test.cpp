@@ -84,7 +84,8 @@ TEST_CASE("a count from another process is checked before it is used", "[core][r
       const auto all = all_gather(process, {});
       if (!all) said = all.error().message;
     });
-    CHECK(said == "process 1 announces " + std::to_string(announced) + " bytes, which cannot be");
+    CHECK_THAT(said, ContainsSubstring("process 1 announces " + std::to_string(announced) +
+                                       " bytes, more than this run can mean"));
   }
   std::string odd;
   in_processes(2, [&](Process& process) {

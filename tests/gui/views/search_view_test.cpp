@@ -90,13 +90,15 @@ TEST_CASE("a search lists the layouts, and the open scenario among them", "[gui]
   CHECK(panel.rows() == static_cast<int>(panel.view.search().found().layouts.size()));
 }
 
-TEST_CASE("double click and Enter open a layout as the scenario, undo takes it back",
+TEST_CASE("double click and Enter open a layout as a document beside the scenario",
           "[gui][views]") {
   test::application();
   Panel panel(kTiny);
   panel.search();
   const Document before = panel.session.document();
   QTableView& table = panel.table();
+  QObject::connect(&panel.session, &Session::failed, &panel.session,
+                   [](const QString& message) { FAIL_CHECK(message.toStdString()); });
   const auto expect_open = [&](int row, const QString& layout, const QString& step_time) {
     test::wait_until_idle(panel.session);
     for (const Error& error : panel.session.errors()) FAIL(to_string(error));
@@ -150,7 +152,7 @@ TEST_CASE("a point of the picture chooses its row, and a double click opens it",
   const std::string chosen = panel.cell(line, 1).toStdString();
   QTest::mouseDClick(canvas, Qt::LeftButton, {}, at);
   test::wait_until_idle(panel.session);
-  CHECK(panel.session.document().text.find("# Found by lockstep search: " + chosen) == 0);
+  CHECK(panel.session.path().ends_with("/s, " + chosen + ".toml"));
 }
 
 TEST_CASE("the order that the user chose stays while layouts arrive", "[gui][views]") {
