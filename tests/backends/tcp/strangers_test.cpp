@@ -207,13 +207,15 @@ TEST_CASE("a gather refuses an announced size that the run cannot mean", "[backe
     while ((*sockets)[0].receive({&more, 1}, soon())) {  // until the other side has had enough
     }
   });
-  const auto process = join_tcp(launch_of(0, 2, port, 5));
-  if (process) {
-    const auto failed = (*process)->failure().result();
-    said = failed ? "" : failed.error().message;
-  } else {
-    said = process.error().message;
-  }
+  {
+    const auto process = join_tcp(launch_of(0, 2, port, 5));
+    if (process) {
+      const auto failed = (*process)->failure().result();
+      said = failed ? "" : failed.error().message;
+    } else {
+      said = process.error().message;
+    }
+  }  // closes the connection, for whose end the other waits
   hostile.join();
   CHECK_THAT(said, ContainsSubstring("announces 549755813888 bytes, more than this run can mean"));
 }
