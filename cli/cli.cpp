@@ -149,7 +149,7 @@ class Parser {
 
   /// What CLI11 found, in the words of the help.
   static std::string fault_of(const CLI::ParseError& e, const CLI::App* sub) {
-    const std::string said = e.what();
+    std::string said = e.what();
     if (sub == nullptr) return said;
     for (const CLI::Option* option : sub->get_options()) {
       const std::string name = option->get_name(), value = value_name(*option);
