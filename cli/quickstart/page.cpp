@@ -109,8 +109,8 @@ std::string quickstart_page(const Quickstart& result, const std::string& program
   }
   text += table.text();
   text +=
-      "\nPredicted: what the schedule makes of kernels that were timed alone, in turns with\n"
-      "the training.";
+      "\nPredicted: what the schedule makes of kernels that were timed alone, in turns\n"
+      "with the training.";
   if (result.layout.ranks() > 1) text += " Waiting is for the other stage and for gradients.";
   text += "\nHow sure: " + use_text(result.use) + "\n";
   if (busy) {
