@@ -1,6 +1,7 @@
 // lockstep import, lockstep export: weights from and for other tools.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "backends/version.hpp"
 #include "cli/commands.hpp"
@@ -14,6 +15,7 @@
 #include "core/run_folder/folder_claim.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/run_folder/run_lock.hpp"
+#include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/weights/adapters.hpp"
 #include "core/weights/weight_files.hpp"
@@ -93,7 +95,50 @@ Result<void> copy_files(const fs::path& from, const fs::path& to,
   return {};
 }
 
+/// Whether a folder describes a model and holds no weights of any format.
+bool is_config_alone(const fs::path& folder) {
+  if (fs::exists(folder / "scenario.toml") || !fs::exists(folder / "config.json")) return false;
+  const std::set<std::string> formats = {".safetensors", ".bin", ".pt",      ".pth",
+                                         ".gguf",        ".h5",  ".msgpack", ".onnx"};
+  for (const fs::directory_entry& file : fs::directory_iterator(folder)) {
+    const std::string name = file.path().filename().string();
+    if (formats.contains(file.path().extension()) || name.ends_with(".index.json")) return false;
+  }
+  return true;
+}
+
+/// A folder with the scenario of the model that a config.json describes.
+Result<void> import_config(const WeightsArguments& arguments, const Console& console) {
+  if (!arguments.merge.empty()) {
+    return invalid(arguments.from + ": there are no weights that adapters could be merged with");
+  }
+  const auto config = read_hf_config((fs::path(arguments.from) / "config.json").string());
+  if (!config) return config.error();
+  if (!config->model.simulated_only.empty()) return open_model(arguments.from).error();
+  for (const std::string& warning : config->warnings) report_warnings(console, {invalid(warning)});
+  const auto scenario = scenario_of(arguments.from, config->model);
+  if (!scenario) return scenario.error();
+  FolderClaim claim(arguments.out, "checkpoints");
+  if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
+  claim.arm();
+  const std::string path = (fs::path(arguments.out) / "scenario.toml").string();
+  if (auto wrote = write_file(path, *scenario); !wrote) return wrote;
+  claim.keep();
+  if (arguments.json) {
+    console.out << json_text({{"run", arguments.out},
+                              {"model", config->model.name},
+                              {"tensors", 0},
+                              {"scenario", path}});
+    return {};
+  }
+  console.out << path << ": " << config->model.name
+              << "; there are no weights, so training begins with random ones\n  lockstep run "
+              << path << " --backend cpu --out RUN --set training.dataset=TEXT\n";
+  return {};
+}
+
 Result<void> import_model(const WeightsArguments& arguments, const Console& console) {
+  if (is_config_alone(arguments.from)) return import_config(arguments, console);
   auto source = open_model(arguments.from);
   if (!source) return source.error();
   report_warnings(console, source->warnings);

@@ -103,6 +103,33 @@ TEST_CASE("a model that lacks only what costs no time is simulated, and not trai
 
 }  // namespace
 
+TEST_CASE("a config.json without weights is imported as a scenario, beside weights it is not",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const auto from = folder.path / "model";
+  std::filesystem::create_directories(from);
+  write_bytes((from / "config.json").string(),
+              R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 32,
+                  "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64,
+                  "vocab_size": 256, "rms_norm_eps": 1e-5, "max_position_embeddings": 64,
+                  "tie_word_embeddings": false})");
+  const auto imported = lockstep({"import", "hf", from.string(), "--out", folder / "run"});
+  INFO(imported.err);
+  CHECK(imported.exit_code == 0);
+  CHECK_THAT(imported.out, ContainsSubstring("training begins with random ones"));
+  write_bytes(folder / "text.txt", std::string(5000, 'a'));
+  const auto trained = lockstep({"run", folder / "run/scenario.toml", "--backend", "cpu", "--quiet",
+                                 "--steps", "1", "--set", "training.dataset=" + folder / "text.txt",
+                                 "--set", "training.seq_len=32"});
+  INFO(trained.err);
+  CHECK(trained.exit_code == 0);
+  write_bytes((from / "pytorch_model.bin").string(), "weights of another format");
+  const auto other = lockstep({"import", "hf", from.string(), "--out", folder / "other"});
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, ContainsSubstring("have to be saved as safetensors first"));
+  CHECK_FALSE(std::filesystem::exists(folder / "other"));
+}
+
 TEST_CASE("a router as uneven as the scenario says is simulated, and not trained", "[cli]") {
   const TemporaryFolder folder;
   write_bytes(folder / "s.toml",
