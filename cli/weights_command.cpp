@@ -95,6 +95,13 @@ Result<void> copy_files(const fs::path& from, const fs::path& to,
   return {};
 }
 
+/// With the names that this program and others give them.
+Result<void> copy_tokenizer(const fs::path& from, const fs::path& to) {
+  return copy_files(from, to,
+                    {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe",
+                     "vocab.txt", "tokenizer_config.json"});
+}
+
 /// Whether a folder describes a model and holds no weights of any format.
 bool is_config_alone(const fs::path& folder) {
   if (fs::exists(folder / "scenario.toml") || !fs::exists(folder / "config.json")) return false;
@@ -121,6 +128,7 @@ Result<void> import_config(const WeightsArguments& arguments, const Console& con
   FolderClaim claim(arguments.out, "checkpoints");
   if (auto ready = prepare_run_folder(arguments.out, "checkpoints", false); !ready) return ready;
   claim.arm();
+  if (auto copied = copy_tokenizer(arguments.from, arguments.out); !copied) return copied;
   const std::string path = (fs::path(arguments.out) / "scenario.toml").string();
   if (auto wrote = write_file(path, *scenario); !wrote) return wrote;
   claim.keep();
@@ -168,11 +176,7 @@ Result<void> import_model(const WeightsArguments& arguments, const Console& cons
     Share share(console);
     if (auto copied = copy_state(weights, store, share); !copied) return copied;
   }
-  if (auto copied = copy_files(arguments.from, out,
-                               {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
-                                "vocab.bpe", "vocab.txt", "tokenizer_config.json"});
-      !copied)
-    return copied;
+  if (auto copied = copy_tokenizer(arguments.from, out); !copied) return copied;
   if (auto wrote = write_file((out / "scenario.toml").string(), *scenario); !wrote) return wrote;
   claim.keep();
   if (arguments.json) {

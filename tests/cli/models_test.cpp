@@ -336,7 +336,7 @@ TEST_CASE("import and export refuse what they cannot read, and leave nothing beh
   const std::string whole = read_bytes(weights);
   write_bytes(weights, whole.substr(0, whole.size() - 8));
   check_has(refusal({"import", "hf", folder / "hf", "--out", folder / "x"}), "model.safetensors");
-  fs::remove(weights);
+  fs::rename(weights, folder / "hf/pytorch_model.bin");
   check_has(refusal({"import", "hf", folder / "hf", "--out", folder / "x"}),
             "there is neither model.safetensors nor model.safetensors.index.json");
   write_bytes(weights, whole);
