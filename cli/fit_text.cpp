@@ -97,14 +97,16 @@ const char* word_of(ParameterState state) {
 std::string fit_text(const Fit& fit, bool with_rows, const Screen& screen) {
   std::string text;
   if (with_rows) {
-    TextTable table(
-        {"row", "measured", {"before", 1}, "after", "left out", Heading::words("remark")});
+    const bool remarks = fitted_count(fit) < fit.rows.size();
+    std::vector<Heading> columns = {"row", "measured", {"before", 1}, "after", "left out"};
+    if (remarks) columns.push_back(Heading::words("remark"));
+    TextTable table(columns);
     for (const FittedRow& row : fit.rows) {
       std::vector<std::string> cells = {row.name, time_text(row.measured)};
       for (const auto& [name, simulated] : kKinds) {
         cells.push_back(change_text(row.measured.v, (row.*simulated).v));
       }
-      cells.emplace_back(row.fitted ? "" : "not fitted to");
+      if (remarks) cells.emplace_back(row.fitted ? "" : "not fitted to");
       table.add(cells);
     }
     text += table.text(screen) + "\n";

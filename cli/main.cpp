@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "cli/cli.hpp"
+#include "core/base/free_memory.hpp"
 
 namespace {
 std::atomic<bool> interrupted{false};
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   sigaction(SIGTERM, &action, nullptr);
   // A file that grows beyond the limit (ulimit -f) is an error of the write, which is told.
   std::signal(SIGXFSZ, SIG_IGN);
+  lockstep::share_heap_if_limited();
   lockstep::Console console = lockstep::standard_console();
   console.cancel = &interrupted;
   return lockstep::run_cli({argv + 1, argv + argc}, console);

@@ -14,7 +14,6 @@
 #include "cli/resume.hpp"
 #include "core/analysis/timeline.hpp"
 #include "core/analysis/timeline_svg.hpp"
-#include "core/base/free_memory.hpp"
 #include "core/base/give_back_memory.hpp"
 #include "core/data/dataset.hpp"
 #include "core/data/digest.hpp"
@@ -23,6 +22,7 @@
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run/agreement.hpp"
+#include "core/run/host_memory.hpp"
 #include "core/run/watch.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/trace/chrome_trace.hpp"
@@ -172,22 +172,14 @@ BackendOptions PointRun::backend_options() const {
 Result<void> PointRun::check_host_memory(const Program& program) const {
   if (simulated_ || arguments_.backend == "cuda") return {};
   // One process runs all ranks, those of --nproc are all here, and any other may be alone.
-  const bool all = process_.size() == 1 || arguments_.processes > 0;
-  const Rank first = all ? 0 : process_.index();
-  const Rank end = all ? program.mesh.world_size() : first + 1;
-  Bytes needed{0};
-  for (Rank rank = first; rank < end; ++rank) {
-    const Role& role = program.role_of(rank);
-    needed += role.arena + role.host_arena;
-  }
-  const Bytes free = free_memory();
-  if (free.v <= 0 || needed <= free) return {};
-  const int ranks = end - first;
+  const HostRanks all{0, program.mesh.world_size()};
+  const HostRanks own =
+      process_.size() == 1 ? all : HostRanks{process_.index(), process_.index() + 1};
+  const auto room = lockstep::check_host_memory(program, arguments_.processes > 0 ? all : own, own,
+                                                arguments_.threads);
+  if (room) return {};
   return Error{ErrorKind::OutOfMemory,
-               "--backend " + arguments_.backend + " keeps " + std::to_string(ranks) +
-                   (ranks == 1 ? " rank" : " ranks") + " in the memory of this machine: " +
-                   bytes_text(needed) + " are needed, " + bytes_text(free) + " are free",
-               std::nullopt};
+               "--backend " + arguments_.backend + ": " + room.error().message, std::nullopt};
 }
 
 Result<void> PointRun::agree_on_subject(const Program& program) {

@@ -16,7 +16,6 @@
 
 #include "backends/cpu/kernels/kernel_table.hpp"
 #include "backends/cpu/kernels/kernels.hpp"
-#include "backends/cpu/replay.hpp"
 #include "core/base/bfloat16.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/calibration/calibration.hpp"
@@ -212,15 +211,15 @@ FlopsPerSecond product_peak(const std::vector<Kernel>& kernels,
   return {best};
 }
 
-/// Seconds from the notification of a waiting thread until it runs, the median of many turns of two
-/// threads. Each works for as long as a small kernel before it notifies the other, whose core has
-/// halted by then: in turns without work, both stay on one core or poll, and take a tenth of it.
-double hand_over_time(bool quick) {
+constexpr double kSmallWork = 100e-6;  // s, of a small kernel
+
+}  // namespace
+
+Seconds hand_over_time(Seconds work, int turns) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::microseconds kWork{100};
+  const auto own = std::chrono::duration<double>(work.v);
   std::mutex mutex;
   std::condition_variable changed;
-  const int turns = quick ? 200 : 2000;
   int turn = 0;  // even: the caller's
   Clock::time_point notified = Clock::now();
   std::vector<double> times;
@@ -229,7 +228,7 @@ double hand_over_time(bool quick) {
       changed.wait(lock, [&] { return turn % 2 == parity || turn >= turns; });
       const auto begin = Clock::now();
       times.push_back(std::chrono::duration<double>(begin - notified).count());
-      while (Clock::now() - begin < kWork) continue;
+      while (Clock::now() - begin < own) continue;
       ++turn;
       notified = Clock::now();
     }
@@ -237,10 +236,8 @@ double hand_over_time(bool quick) {
   std::thread other([&] { play(1); });
   play(0);
   other.join();
-  return median(times);
+  return {median(times)};
 }
-
-}  // namespace
 
 Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
   const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
@@ -274,20 +271,12 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
     cluster.inter_node = cluster.intra_node;  // not used, because there is one node
   }
 
-  device.hand_over = {hand_over_time(options.quick)};
+  device.hand_over = hand_over_time({kSmallWork}, options.quick ? 200 : 2000);
   ThreadTeam alone(1);
   Subject smallest(calibration_kernel(KernelKind::Fill, DType::F32, {1}, {0.0}));
   device.launch_overhead = {smallest.measure(0.01, 20, alone)};
 
-  if (options.program != nullptr) {
-    ReplayOptions replayed;
-    if (options.quick) replayed.seconds /= 4;
-    replayed.on_progress = options.on_progress;
-    auto times = replay(*options.program, replayed);
-    if (!times) return times.error();
-    add_measurements(device, std::move(*times));
-    return cluster;
-  }
+  if (!options.kernels) return cluster;
   const std::vector<Kernel> kernels = usual_kernels(options.quick);
   // The largest kernels take a few hundred megabytes on each thread.
   const std::int64_t free = page * sysconf(_SC_AVPHYS_PAGES);

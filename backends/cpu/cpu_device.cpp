@@ -1,6 +1,5 @@
 #include "backends/cpu/cpu_device.hpp"
 
-#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "backends/cpu/kernels/kernels.hpp"
+#include "backends/cpu/one_core.hpp"
 #include "core/base/huge_pages.hpp"
 #include "core/base/index_vector.hpp"
 
@@ -21,30 +21,6 @@ namespace lockstep::cpu {
 namespace {
 
 constexpr std::align_val_t kArenaAlignment{kHugePage};
-
-/// Keeps the threads of a rank on one core where the ranks fill the cores that this process may
-/// use, equally many on each. Otherwise Linux puts the threads of two ranks that wake each other on
-/// one core and leaves another idle: steps of context parallelism on two cores took 75 ms instead
-/// of 49.
-void keep_on_one_core([[maybe_unused]] std::thread& thread, [[maybe_unused]] Rank rank,
-                      [[maybe_unused]] int ranks) {
-#ifdef __linux__
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  const int cores = CPU_COUNT(&allowed);
-  const bool fill = ranks > cores ? ranks % cores == 0 : 2 * ranks > cores;
-  if (ranks < 2 || !fill) return;
-  int core = 0;
-  for (int left = rank % cores; left > 0 || !CPU_ISSET(core, &allowed); ++core) {
-    if (CPU_ISSET(core, &allowed)) --left;
-  }
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  CPU_SET(core, &own);
-  // Without it everything works all the same.
-  static_cast<void>(pthread_setaffinity_np(thread.native_handle(), sizeof own, &own));
-#endif
-}
 
 /// Lets the calling thread run as soon as it wakes, instead of after the slice (up to 3 ms) of a
 /// kernel that computes on the same core. Linux takes this wish since 6.12; before 6.6 a thread
@@ -118,7 +94,8 @@ CpuDevice::CpuDevice(const Program& program, Rank rank, int threads, RunContext&
         if (!computes) ask_for_short_slices();
         work(*q);
       });
-      if (threads <= 1) keep_on_one_core(queue->thread, rank, program.mesh.world_size());
+      if (threads <= 1)
+        keep_on_one_core(queue->thread.native_handle(), rank, program.mesh.world_size());
     }
   } catch (...) {  // the system has no more threads: those that it gave have to end first
     end_threads();

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "backends/cpu/kernels/kernels.hpp"
+#include "backends/cpu/one_core.hpp"
 #include "core/base/huge_pages.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
@@ -17,16 +20,23 @@
 namespace lockstep::cpu {
 namespace {
 
-constexpr int kWarmup = 2;  // steps
-
 double processor_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+/// The one of `times` that does the same work.
+template <class Times>
+auto find(Times& times, const Kernel& kernel) {
+  return std::find_if(times.begin(), times.end(),
+                      [&](const KernelTime& known) { return same_work(known.kernel, kernel); });
+}
+
+}  // namespace
+
 /// One rank's compute stream on memory of its own.
-class Replayed {
+class Replay::Replayed {
  public:
   Replayed(const Program& program, Rank rank)
       : program_(program), rank_(rank), role_(program.role_of(rank)) {}
@@ -52,7 +62,7 @@ class Replayed {
     return true;
   }
 
-  void run_step(int step, bool timed) {
+  void run_step(int step) {
     ThreadTeam alone(1);
     const StepContext first{.step = step, .lr = 1e-4};
     double before = processor_seconds();
@@ -61,17 +71,31 @@ class Replayed {
       for (const Kernel& kernel : program_.function(call.op->function()).kernels) {
         run_kernel(kernel, call.arguments, context, alone);
         const double now = processor_seconds();
-        if (timed) times_.push_back(now - before);
+        times_.push_back(now - before);
         before = now;
       }
     }
   }
 
   std::size_t steps() const { return kernels_ == 0 ? 0 : times_.size() / kernels_; }
-  double seconds() const {
-    double sum = 0;
-    for (const double time : times_) sum += time;
-    return sum;
+
+  /// Of every step, by op: how long its call took, over what its kernels take by `known`.
+  std::vector<std::vector<double>> factors(const std::vector<KernelTime>& known) const {
+    std::vector<std::vector<double>> of_steps(steps(), std::vector<double>(role_.ops.size(), 1.0));
+    std::size_t place = 0;
+    for (const Call& call : calls_) {
+      const std::vector<Kernel>& kernels = program_.function(call.op->function()).kernels;
+      double usual = 0;
+      for (const Kernel& kernel : kernels) usual += find(known, kernel)->seconds;
+      const auto op = static_cast<std::size_t>(call.op - role_.ops.data());
+      for (std::size_t s = 0; usual > 0 && s < of_steps.size(); ++s) {
+        const auto begin = times_.begin() + static_cast<std::ptrdiff_t>(s * kernels_ + place);
+        const auto end = begin + static_cast<std::ptrdiff_t>(kernels.size());
+        of_steps[s][op] = std::accumulate(begin, end, 0.0) / usual;
+      }
+      place += kernels.size();
+    }
+    return of_steps;
   }
 
   /// Adds the median of each kernel of the list.
@@ -86,9 +110,7 @@ class Replayed {
         std::nth_element(of_steps.begin(), middle, of_steps.end());
         ++place;
         if (kernel.kind == KernelKind::Delay) continue;  // takes the time that it says
-        auto same = std::find_if(sums.begin(), sums.end(), [&](const KernelTime& known) {
-          return same_work(known.kernel, kernel);
-        });
+        auto same = find(sums, kernel);
         if (same == sums.end()) same = sums.insert(same, {kernel, 0, 0});
         same->seconds += *middle;
         ++same->count;
@@ -114,40 +136,61 @@ class Replayed {
   std::vector<double> times_;  // of all kernels of a step after those of the step before
 };
 
-}  // namespace
+struct Replay::Ranks {
+  std::vector<Replayed> all;
+  int step = 0;
+};
 
-Result<std::vector<KernelTime>> replay(const Program& program, const ReplayOptions& options) {
-  const int ranks = program.mesh.world_size();
-  std::vector<Replayed> replayed;
-  for (Rank rank = 0; rank < ranks; ++rank) replayed.emplace_back(program, rank);
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (replayed[to_size(rank)].allocate()) continue;
+Result<Replay> Replay::prepare(const Program& program) {
+  const int count = program.mesh.world_size();
+  auto ranks = std::make_unique<Ranks>();
+  for (Rank rank = 0; rank < count; ++rank) {
+    ranks->all.emplace_back(program, rank);
+    if (ranks->all.back().allocate()) continue;
     return Error{ErrorKind::OutOfMemory,
                  "this machine cannot give an arena of " +
                      std::to_string(program.role_of(rank).arena.v) + " B for each of " +
-                     std::to_string(ranks) + " ranks",
+                     std::to_string(count) + " ranks",
                  std::nullopt};
   }
-  ThreadTeam team(ranks);
-  team.run([&](int member) {
-    Replayed& own = replayed[to_size(member)];
-    for (int step = 0; step < kWarmup; ++step) own.run_step(step, false);
-    const auto least = to_size(options.least_steps);
-    while (own.steps() < least || own.seconds() < options.seconds) {
-      const std::size_t before = own.steps();
-      own.run_step(kWarmup + static_cast<int>(before), true);
-      if (own.steps() == before) break;  // there is nothing to compute
-      if (member == 0 && options.on_progress) {
-        const double share = std::min(own.seconds() / options.seconds, 1.0);
-        const auto done = static_cast<int>(own.steps());
-        options.on_progress(done, std::max(done, static_cast<int>(done / std::max(share, 1e-3))));
-      }
-    }
-  });
+  return Replay(std::move(ranks));
+}
+
+Replay::Replay(std::unique_ptr<Ranks> ranks) : ranks_(std::move(ranks)) {}
+Replay::Replay(Replay&&) noexcept = default;
+Replay& Replay::operator=(Replay&&) noexcept = default;
+Replay::~Replay() = default;
+
+void Replay::run(int steps) {
+  std::vector<Replayed>& all = ranks_->all;
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      for (int i = 0; i < steps; ++i) all[rank].run_step(ranks_->step + i);
+    });
+    keep_on_one_core(threads.back().native_handle(), static_cast<Rank>(rank),
+                     static_cast<int>(all.size()));
+  }
+  threads.clear();  // waits for them
+  ranks_->step += steps;
+}
+
+std::vector<KernelTime> Replay::times() const {
   std::vector<KernelTime> times;
-  for (const Replayed& own : replayed) own.add_to(times);
+  for (const Replayed& rank : ranks_->all) rank.add_to(times);
   for (KernelTime& time : times) time.seconds /= time.count;
   return times;
+}
+
+std::vector<CallFactors> Replay::factors() const {
+  const std::vector<KernelTime> known = times();
+  std::vector<CallFactors> of_steps;
+  for (const Replayed& rank : ranks_->all) {
+    std::vector<std::vector<double>> own = rank.factors(known);
+    of_steps.resize(std::max(of_steps.size(), own.size()));
+    for (std::size_t s = 0; s < own.size(); ++s) of_steps[s].push_back(std::move(own[s]));
+  }
+  return of_steps;
 }
 
 }  // namespace lockstep::cpu

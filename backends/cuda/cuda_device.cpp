@@ -139,16 +139,27 @@ Result<void> CudaDevice::make_staging() {
 }
 
 Result<void> CudaDevice::use_graphs() {
-  const auto unsupported = [](const std::string& why) {
-    return Error{ErrorKind::Unsupported, "CUDA graphs: " + why, std::nullopt};
+  const auto unsupported = [](const std::string& message) {
+    return Error{ErrorKind::Unsupported, message, std::nullopt};
   };
-  if (program_.sync_every != 0) return unsupported("not every step brings replicas together");
-  if (program_.updates_per_step != 1) return unsupported("weights are updated within a step");
+  if (program_.sync_every != 0) {
+    return unsupported(
+        "CUDA graphs: steps of local SGD differ in whether replicas synchronize; leave "
+        "--cuda-graphs or [local_sgd] out");
+  }
+  if (program_.updates_per_step != 1) {
+    return unsupported(
+        "CUDA graphs: PipeDream updates weights within a step; leave --cuda-graphs out");
+  }
   for (const Op& op : role_.ops) {
-    if (op.stream == Stream::Host) return unsupported("the host computes in every step (offload)");
+    if (op.stream == Stream::Host) {
+      return unsupported(
+          "CUDA graphs: the host computes in every step (offload); leave --cuda-graphs out");
+    }
     if (is_counted(op.kind)) {
       return unsupported(
-          "the host must know how many rows go to experts (model.capacity_factor = 0)");
+          "CUDA graphs: the host must know how many rows go to each expert; give "
+          "model.capacity_factor, or leave --cuda-graphs out");
     }
   }
   std::vector<StreamHandle> streams;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/index_vector.hpp"
 #include "core/base/mix.hpp"
 #include "core/run/initial_values.hpp"
 
@@ -25,6 +26,7 @@ double quantile(JitterDistribution distribution, double p) {
 }  // namespace
 
 double jitter_factor(const WhatIfSpec& what_if, Rank rank, std::uint32_t op) {
+  if (what_if.recorded != nullptr) return (*what_if.recorded)[to_size(rank)][op];
   const auto r = static_cast<std::uint64_t>(rank);
   const std::uint64_t key = mix64(mix64(what_if.jitter_seed) + r * kGoldenGamma);
   const std::uint64_t bits = mix64(key + op * kGoldenGamma) >> 11;

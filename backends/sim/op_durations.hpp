@@ -26,7 +26,7 @@ class OpDurations {
                        std::uint32_t id) const {
     const std::int64_t mean =
         op.stream == Stream::Host ? plan_.host_duration[op.function()] : by_function[op.target];
-    if (!(what_if_.jitter > 0)) return mean;
+    if (!what_if_.varies()) return mean;
     return rounded(static_cast<double>(mean) * jitter_factor(what_if_, rank, id)).count();
   }
 

@@ -197,7 +197,7 @@ Result<Plan> make_plan(const Program& program, const ClusterSpec& cluster,
                    "' have none: say cluster.drives.count, read_gb_s and write_gb_s");
   }
   plan.shared_ports = moves && cluster.network.library == CollectiveLibrary::Nccl;
-  if (fold_ranks && !plan.shared_devices && what_if.jitter == 0) {
+  if (fold_ranks && !plan.shared_devices && !what_if.varies()) {
     plan.folding = fold_alike(program, cluster, plan.roles, plan.straggler);
   } else {
     plan.folding = identity(world_size);

@@ -80,7 +80,7 @@ std::string quickstart_page(const Quickstart& result, const std::string& program
   const bool busy = result.use.busy();
   std::string text =
       "A small language model was trained on this machine, and the same training was\n"
-      "simulated. Neither run knew of the other.\n\n";
+      "simulated from how long each of its kernels takes here.\n\n";
   TextTable done(
       {"model", result.model + ", " + count_text(static_cast<double>(result.parameters)) +
                     " parameters; its tokens are bytes"},
@@ -109,9 +109,9 @@ std::string quickstart_page(const Quickstart& result, const std::string& program
   }
   text += table.text();
   text +=
-      "\nPredicted from how long each kernel takes here when a rank computes without\n"
-      "waiting. ";
-  if (result.layout.ranks() > 1) text += "Waiting is for the other stage, messages and gradients.";
+      "\nPredicted: what the schedule makes of kernels that were timed alone, in turns\n"
+      "with the training.";
+  if (result.layout.ranks() > 1) text += " Waiting is for the other stage and for gradients.";
   text += "\nHow sure: " + use_text(result.use) + "\n";
   if (busy) {
     text += "This machine is busy: " + load_text(result.use) + "; the times are not comparable.\n";

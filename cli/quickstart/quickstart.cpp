@@ -14,6 +14,7 @@
 
 #include "backends/cpu/calibrate.hpp"
 #include "backends/cpu/cpu_backend.hpp"
+#include "backends/cpu/replay.hpp"
 #include "backends/sim/sim_backend.hpp"
 #include "core/analysis/report.hpp"
 #include "core/base/new_file.hpp"
@@ -31,6 +32,11 @@ namespace fs = std::filesystem;
 
 constexpr int kMostRanks = 8;     // more divide a small model into parts that mostly wait
 constexpr int kMostTraced = 100;  // steps
+// After every second traced step, kernels are timed for one: what else the host does changes the
+// speed of a virtual machine by a third within seconds, and prediction and measurement are to be of
+// the same seconds.
+constexpr int kTurn = 2;
+constexpr int kHandOvers = 100;  // of one thread to another, of which the median counts
 
 /// The clock, the processor time of this process, and that of all (negative if it is not known).
 struct Moment {
@@ -63,8 +69,10 @@ struct Moment {
 
 struct Measured {
   RunResult run;
-  int traced = 0;               // steps
-  Moment begin, from, to, end;  // of the training, and of the traced steps
+  int traced = 0;                               // steps
+  Moment begin, from, to, end;                  // of the training, and of the traced steps
+  double step_time = 0;                         // mean of the traced steps, s
+  double replayed = 0, replayed_processor = 0;  // s of the training that were not spent on it
 };
 
 Result<Scenario> load(const QuickstartOptions& options, const std::string& profile) {
@@ -78,8 +86,9 @@ Result<Scenario> load(const QuickstartOptions& options, const std::string& profi
   return std::move(loaded.points.front().scenario);
 }
 
+/// Trains, and replays between traced steps.
 Result<Measured> train(const Program& program, const Scenario& scenario,
-                       const QuickstartOptions& options) {
+                       const QuickstartOptions& options, cpu::Replay& replay) {
   Measured measured;
   const int steps = options.steps > 0 ? options.steps : program.training.steps;
   RunOptions run;
@@ -92,6 +101,15 @@ Result<Measured> train(const Program& program, const Scenario& scenario,
     if (step.step + 1 == run.trace_from) measured.from = Moment::now();
     if (step.step + 1 == run.trace_from + run.trace_steps) measured.to = Moment::now();
     options.on_progress("training, loss " + std::to_string(step.loss), step.step + 1, steps);
+    const int traced = step.step - run.trace_from;
+    if (traced < 0 || traced >= run.trace_steps) return;
+    measured.step_time += step.time.v / run.trace_steps;
+    if (traced % kTurn != 0) return;
+    const Moment before = Moment::now();
+    replay.run(1);
+    const Moment after = Moment::now();
+    measured.replayed += after.clock_since(before);
+    measured.replayed_processor += after.own - before.own;
   };
   Result<RunResult> ran = make_cpu_backend()->run(program, scenario.cluster, run);
   if (!ran) return ran.error();
@@ -110,8 +128,8 @@ MachineUse use_of(const Measured& measured, int cores, int ranks) {
   if (from.all >= 0 && to.all >= 0 && clock > 0) {  // in ticks: a little less than nothing is none
     use.others = std::max(0.0, (to.all - from.all - (to.own - from.own)) / clock);
   }
-  use.clock = {measured.end.clock_since(measured.begin)};
-  use.processor = {measured.end.own - measured.begin.own};
+  use.clock = {measured.end.clock_since(measured.begin) - measured.replayed};
+  use.processor = {measured.end.own - measured.begin.own - measured.replayed_processor};
   return use;
 }
 
@@ -142,27 +160,65 @@ Seconds mean_of_ranks(const Report& report, F of) {
   return {sum / static_cast<double>(report.ranks.size())};
 }
 
-std::vector<Figure> figures(const Report& predicted, const Report& measured, double wall_per_step,
-                            double tokens_per_step) {
+/// Of one step: its time, then computation, two of its kinds, and waiting; a single rank, which
+/// waits for nobody, has its optimizer there.
+std::vector<std::pair<std::string, double>> parts_of(const Report& report) {
   const auto compute = [](const RankReport& r) { return r.compute; };
   const auto waiting = [](const RankReport& r) { return Seconds{r.idle.v + r.exposed_comm.v}; };
-  std::vector<Figure> all = {
-      {"step time", predicted.step_time.v, measured.step_time.v},
-      {"tokens/s", tokens_per_step / predicted.step_time.v, tokens_per_step / wall_per_step,
-       Figure::Unit::PerSecond},
-      {"computation", mean_of_ranks(predicted, compute).v, mean_of_ranks(measured, compute).v}};
-  for (const char* kind : {"forward", "backward"}) {
-    all.push_back({std::string("  ") + kind, mean_of_kind(predicted, kind).v,
-                   mean_of_kind(measured, kind).v});
+  const bool alone = report.world_size == 1;
+  return {{"step time", report.step_time.v},
+          {"computation", mean_of_ranks(report, compute).v},
+          {"  forward", mean_of_kind(report, "forward").v},
+          {"  backward", mean_of_kind(report, "backward").v},
+          {alone ? "  optimizer" : "waiting",
+           (alone ? mean_of_kind(report, "optimizer") : mean_of_ranks(report, waiting)).v}};
+}
+
+/// The means of the simulated steps, beside the measured ones.
+std::vector<Figure> figures(const std::vector<Report>& predicted, const Report& measured,
+                            double measured_step_time, double tokens_per_step) {
+  std::vector<Figure> all;
+  for (const auto& [name, value] : parts_of(measured)) all.push_back({name, 0, value});
+  for (const Report& step : predicted) {
+    const auto parts = parts_of(step);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      all[i].predicted += parts[i].second / static_cast<double>(predicted.size());
+    }
   }
-  if (predicted.world_size == 1) {  // which waits for nobody
-    all.push_back({"  optimizer", mean_of_kind(predicted, "optimizer").v,
-                   mean_of_kind(measured, "optimizer").v});
-  } else {
-    all.push_back(
-        {"waiting", mean_of_ranks(predicted, waiting).v, mean_of_ranks(measured, waiting).v});
-  }
+  all.insert(all.begin() + 1, {"tokens/s", tokens_per_step / all.front().predicted,
+                               tokens_per_step / measured_step_time, Figure::Unit::PerSecond});
   return all;
+}
+
+/// Simulations of the steps whose kernels were timed, with their times, by the time that they take.
+Result<std::vector<std::pair<Report, Trace>>> simulate(const Program& program,
+                                                       const Scenario& scenario,
+                                                       const cpu::Replay& replay) {
+  std::vector<std::pair<Report, Trace>> steps;
+  for (CallFactors& factors : replay.factors()) {
+    WhatIfSpec what_if = scenario.what_if;
+    what_if.recorded = std::make_shared<const CallFactors>(std::move(factors));
+    Result<RunResult> run = make_sim_backend(what_if)->run(program, scenario.cluster, {});
+    if (!run) return run.error();
+    Report report = analyze(run->trace, program, scenario.cluster);
+    steps.emplace_back(std::move(report), std::move(run->trace));
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return a.first.step_time.v < b.first.step_time.v; });
+  return steps;
+}
+
+/// How long a rank computes before it waits, s: what it waits for are transfers.
+double work_between_waits(const Program& program, const std::vector<KernelTime>& kernels) {
+  double seconds = 0;
+  std::int64_t transfers = 0;
+  for (const KernelTime& kernel : kernels) seconds += kernel.seconds * kernel.count;
+  for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+    for (const Op& op : program.role_of(rank).ops) {
+      transfers += is_p2p(op.kind) || is_collective(op.kind) ? 1 : 0;
+    }
+  }
+  return seconds / static_cast<double>(std::max<std::int64_t>(1, transfers));
 }
 
 }  // namespace
@@ -186,30 +242,34 @@ Result<Quickstart> run_quickstart(const QuickstartOptions& options) {
 
   Quickstart result;
   result.layout = quickstart_layout(options.cores);
-  cpu::CalibrateOptions calibrate;
-  calibrate.program = &*program;
-  calibrate.on_progress = [&](int done, int all) {
-    options.on_progress("measuring this machine's kernels", done, all);
-  };
-  const Result<ClusterSpec> machine = cpu::calibrate_cpu(calibrate);
+  options.on_progress("measuring this machine", 0, 1);
+  cpu::CalibrateOptions all_but_kernels;
+  all_but_kernels.kernels = false;
+  Result<ClusterSpec> machine = cpu::calibrate_cpu(all_but_kernels);
   if (!machine) return machine.error();
+  Result<cpu::Replay> replay = cpu::Replay::prepare(*program);
+  if (!replay) return replay.error();
+
+  Result<Measured> measured = train(*program, *unmeasured, options, *replay);
+  if (!measured) return measured.error();
+  const std::vector<KernelTime> kernels = replay->times();
+  add_measurements(machine->device, kernels);
+  machine->device.hand_over =
+      cpu::hand_over_time({work_between_waits(*program, kernels)}, kHandOvers);
   const std::string profile = (out / "cpu.toml").string();
   if (auto done = write_file(profile, print_cluster_profile(*machine)); !done) return done.error();
   const Result<Scenario> scenario = load(options, profile);
   if (!scenario) return scenario.error();
-
-  Result<Measured> measured = train(*program, *scenario, options);
-  if (!measured) return measured.error();
-  Result<RunResult> simulated =
-      make_sim_backend(scenario->what_if)->run(*program, scenario->cluster, {});
+  const auto simulated = simulate(*program, *scenario, *replay);
   if (!simulated) return simulated.error();
-
-  const Report prediction = analyze(simulated->trace, *program, scenario->cluster);
+  std::vector<Report> predictions;
+  for (const auto& step : *simulated) predictions.push_back(step.first);
+  const auto& [prediction, trace] = (*simulated)[simulated->size() / 2];
   const Report measurement = analyze(measured->run.trace, *program, scenario->cluster);
-  for (const auto& [folder, run, report] :
-       {std::tuple(out / "simulated", &*simulated, &prediction),
-        std::tuple(out / "measured", &measured->run, &measurement)}) {
-    auto written = write_run(folder, *scenario, *program, run->trace, *report);
+  for (const auto& [folder, of_run, report] :
+       {std::tuple(out / "simulated", &trace, &prediction),
+        std::tuple(out / "measured", &std::as_const(measured->run.trace), &measurement)}) {
+    auto written = write_run(folder, *scenario, *program, *of_run, *report);
     if (!written) return written.error();
   }
 
@@ -222,9 +282,8 @@ Result<Quickstart> run_quickstart(const QuickstartOptions& options) {
     result.peak_memory = std::max(result.peak_memory, rank.peak_memory);
   }
   result.losses = {measurement.losses.begin(), measurement.losses.end()};
-  result.figures =
-      figures(prediction, measurement, measured->to.clock_since(measured->from) / measured->traced,
-              static_cast<double>(program->tokens_per_step));
+  result.figures = figures(predictions, measurement, measured->step_time,
+                           static_cast<double>(program->tokens_per_step));
   result.use = use_of(*measured, options.cores, measurement.world_size);
   return result;
 }

@@ -1,5 +1,9 @@
 #include "core/base/free_memory.hpp"
 
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -31,6 +35,17 @@ Bytes free_memory() {
     free = free > 0 ? std::min(free, left) : left;
   }
   return Bytes{free};
+}
+
+std::optional<Bytes> free_address_space() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  const std::int64_t pages = std::max<std::int64_t>(0, number_in("/proc/self/statm"));
+  return Bytes{static_cast<std::int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE)};
+}
+
+void share_heap_if_limited() {
+  if (free_address_space()) mallopt(M_ARENA_MAX, 1);
 }
 
 }  // namespace lockstep

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace lockstep {
 
 enum class JitterDistribution { Normal, Uniform, Exponential };
+
+/// By rank and op: what the time of a call is multiplied by.
+using CallFactors = std::vector<std::vector<double>>;
 
 struct WhatIfSpec {
   bool ideal_network = false;     // transfers take no time
@@ -17,6 +22,11 @@ struct WhatIfSpec {
   double jitter = 0;
   JitterDistribution jitter_distribution = JitterDistribution::Normal;
   std::uint64_t jitter_seed = 0;
+  // How calls varied where they were measured, instead of `jitter`; null: not known. It has no key.
+  std::shared_ptr<const CallFactors> recorded = nullptr;
+
+  /// Whether calls that do the same work may take different times.
+  bool varies() const { return jitter > 0 || recorded != nullptr; }
   bool operator==(const WhatIfSpec&) const = default;
 };
 

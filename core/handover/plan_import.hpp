@@ -33,9 +33,9 @@ struct PlanImport {
   std::vector<std::optional<SourceSpan>> places;  // likewise: where the file says it
 };
 
-/// Reads TOML of torchtitan 0.2. `file` names the text in errors. Errors: Parse; InvalidSpec if the
-/// file does not say the model and PlanOptions::model neither, or has a value of another type than
-/// its setting's.
+/// Reads TOML of torchtitan 0.2.x (tested: 0.2.1, 0.2.2). `file` names the text in errors. Errors:
+/// Parse; InvalidSpec if the file does not say the model and PlanOptions::model neither, or has a
+/// value of another type than its setting's.
 Result<PlanImport> from_torchtitan(std::string_view text, const std::string& file,
                                    const PlanOptions& options);
 /// Reads arguments of Megatron-LM's pretrain_gpt.py: alone, in a shell script that sets them in

@@ -28,7 +28,8 @@ std::string torchrun(const Scenario& scenario);
 
 // One for each trainer: they set `text` and `launch`, and add to `unsaid`.
 
-/// TOML of torchtitan 0.2, whose names our keys have (its config/job_config.py).
+/// TOML of torchtitan 0.2.x (tested: 0.2.1, 0.2.2), whose names our keys have (its
+/// config/job_config.py).
 void hand_to_torchtitan(const Scenario& scenario, Handover& h);
 /// Arguments of pretrain_gpt.py of Megatron-LM (its training/arguments.py and
 /// core/transformer/transformer_config.py, 2026).

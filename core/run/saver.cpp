@@ -109,7 +109,8 @@ Result<std::optional<Saver::Given>> Saver::share(const Said& own) {
     add(*own.given);
   }
   auto all = all_gather(process_, message, process_.max_tag());
-  if (!all) return all.error();
+  // A process that heard this one's error may have failed before the exchange ended here.
+  if (!all) return own.given ? all.error() : own.given.error();
   bool refused = false;
   for (std::size_t i = 0; i < all->size(); ++i) {
     std::vector<std::byte>& said = (*all)[i];

@@ -109,11 +109,12 @@ class Resolver {
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
     if (model.sliding_window > 0 && model.sliding_window < s_.training.seq_len) {
-      diagnostics_.add(locate(root_, "training.seq_len", start_),
-                       "seq_len=" + std::to_string(s_.training.seq_len) +
-                           " exceeds the model's sliding_window=" +
-                           std::to_string(model.sliding_window) + ", which is not supported",
-                       ErrorKind::Unsupported);
+      diagnostics_.add(
+          locate(root_, "training.seq_len", start_),
+          "seq_len=" + std::to_string(s_.training.seq_len) +
+              " exceeds the model's sliding_window=" + std::to_string(model.sliding_window) +
+              ", and attention here is to all earlier tokens: give a seq_len within it",
+          ErrorKind::Unsupported);
     }
     if (cluster_known) take_rest_of_cluster();
     report_validation(model_known, cluster_known);

@@ -83,7 +83,7 @@ TEST_CASE("where this machine has less memory than the devices, no change for th
   };
   const auto here = run("1e6");
   CHECK(here.exit_code == 3);
-  CHECK_THAT(here.err, ContainsSubstring("--backend cpu keeps 4 ranks in the memory of this") &&
+  CHECK_THAT(here.err, ContainsSubstring("--backend cpu: 4 ranks are kept in the memory of this") &&
                            ContainsSubstring("are needed, ") && ContainsSubstring("are free"));
   CHECK_THAT(here.err, ContainsSubstring("this machine has not: take a smaller model"));
   CHECK_THAT(here.err, !ContainsSubstring("--set"));

@@ -90,6 +90,24 @@ TEST_CASE("a card without bfloat16 gets float16, and images come as many as toke
   CHECK_THAT(images["task"].get<std::string>(), ContainsSubstring("512 images a step"));
 }
 
+TEST_CASE("recommend asks how long sequences are where a config.json does not say it", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string config = folder / "config.json";
+  write_bytes(config, R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816,
+      "num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 8,
+      "vocab_size": 32000, "rms_norm_eps": 1e-5, "tie_word_embeddings": false})");
+  const std::vector<std::string> question = {"recommend", "--model", config, "--cluster", "h100"};
+  const CommandOutcome unsaid = lockstep(question);
+  CHECK(unsaid.exit_code == 2);
+  CHECK_THAT(unsaid.err,
+             ContainsSubstring("max_position_embeddings") && ContainsSubstring("give --seq-len"));
+  std::vector<std::string> whole = question;
+  whole.insert(whole.end(), {"--seq-len", "2048"});
+  const CommandOutcome said = lockstep(whole);
+  CHECK(said.exit_code == 0);
+  CHECK_THAT(said.out, ContainsSubstring("sequences of 2048 tokens"));
+}
+
 TEST_CASE("recommend and search say what of a model they do not simulate", "[cli]") {
   const TemporaryFolder folder;
   const std::string config = folder / "config.json";

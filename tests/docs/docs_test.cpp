@@ -140,7 +140,7 @@ TEST_CASE("the tests that the documents name are there", "[docs]") {
   int named = 0;
   bool within = false;
   for (const std::string& line : prose(LOCKSTEP_SOURCE_DIR "/docs/overnight.md")) {
-    if (line.starts_with("#")) within = line.ends_with("the test that watches it");
+    if (line.starts_with("#")) within = line.ends_with("the tests that watch for them");
     if (!within || !line.starts_with("| ")) continue;
     for (std::sregex_iterator at(line.begin(), line.end(), cell), end; at != end; ++at, ++named) {
       INFO((*at)[1]);

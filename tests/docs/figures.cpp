@@ -22,7 +22,8 @@ constexpr std::array kUnits = {
     Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"MB", 1e6},
     Unit{"GB", 1e9},        Unit{"TB", 1e12},          Unit{"M", 1e6},
     Unit{"B", 1e9},         Unit{"million", 1e6},      Unit{"billion", 1e9},
-    Unit{"TFLOP", 1e12},    Unit{"PFLOP", 1e15},       Unit{"years", 31557600.0}};
+    Unit{"TFLOP", 1e12},    Unit{"PFLOP", 1e15},       Unit{"years", 31557600.0},
+    Unit{"tok/ms", 1e3},    Unit{"img/s", 1}};
 
 double size_of(const std::string& unit) {
   const std::string name = unit.starts_with(" ") ? unit.substr(1) : unit;
@@ -91,7 +92,7 @@ double evaluate(const std::string& expression, const nlohmann::json& report) {
 
 ShownFigure figure_at_end(const std::string& text) {
   static const std::regex figure(
-      R"(([+-]|−|)(\d[\d,]*(?:\.\d+)?)( ?(?:s|ms|us|µs|%|KiB|MiB|GiB|MB|GB|TB|M|B|million|billion|TFLOP|PFLOP|years))?$)");
+      R"(([+-]|−|)(\d[\d,]*(?:\.\d+)?)( ?(?:s|ms|us|µs|%|KiB|MiB|GiB|MB|GB|TB|M|B|million|billion|TFLOP|PFLOP|years|tok/ms|img/s))?$)");
   std::smatch found;
   const std::string end = text.substr(text.size() - std::min<std::size_t>(text.size(), 40));
   if (!std::regex_search(end, found, figure)) return {};

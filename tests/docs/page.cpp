@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/format/table.hpp"
 #include "tests/cli/command_line.hpp"
 
 namespace lockstep::test {
@@ -19,10 +20,18 @@ bool starts_a_command(const std::string& line) {
   return std::regex_search(line, std::regex(R"(^( {4})?(\$ )?lockstep [a-z])"));
 }
 
+std::size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, text_width(line));
+  return widest;
+}
+
 /// Renders one page: a reader of its lines that remembers the last output and the figures' command.
 class Renderer {
  public:
-  Renderer(const std::string& name, const std::string& text) : name_(name), lines_(text) {}
+  Renderer(const std::string& name, const std::string& text, int width)
+      : name_(name), lines_(text), width_(width) {}
 
   RenderedPage page() {
     for (std::string line; next(line);) {
@@ -34,6 +43,8 @@ class Renderer {
         if (line.starts_with("    ") && starts_a_command(line)) {
           fault("a command outside of a block of sh");
         }
+        in_table_ = line == "<!--run-->" || (in_table_ && line.starts_with("|"));
+        if (in_table_) run_cells(line);
         page_.text += with_figures(line) + "\n";
       }
     }
@@ -100,6 +111,14 @@ class Renderer {
     page_.text += "-->\n";
   }
 
+  /// The commands in the cells of a table.
+  void run_cells(const std::string& line) {
+    static const std::regex command("`(lockstep [^`]*)`");
+    for (std::sregex_iterator at(line.begin(), line.end(), command), end; at != end; ++at) {
+      run((*at)[1]);
+    }
+  }
+
   /// Lines that end with a backslash, with those that follow them. Without comments and gaps.
   static std::vector<std::string> joined(const std::vector<std::string>& lines) {
     std::vector<std::string> commands(1);
@@ -128,7 +147,7 @@ class Renderer {
       words.resize(words.size() - 2);
     }
     const auto begin = std::chrono::steady_clock::now();
-    const CommandOutcome outcome = lockstep(words);
+    const CommandOutcome outcome = lockstep(words, width_);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     std::smatch other;
     const int wanted = std::regex_search(line, other, std::regex("# exit code ([0-9]+)"))
@@ -139,8 +158,12 @@ class Renderer {
     }
     std::ostringstream listed;
     listed.precision(1);
+    const std::size_t width = widest_line(outcome.out);
     listed << "exit code " << outcome.exit_code << "  " << std::fixed << took.count() << " s  "
-           << line;
+           << width << " columns  " << line;
+    // Files, and lines to be copied, have the width that they have.
+    const bool text = !file.empty() || words.front() == "lesson" || words.front() == "import";
+    if (!text && width > std::size_t(width_)) page_.wide.push_back(listed.str());
     page_.commands.push_back(listed.str());
     if (file.empty()) {
       output_ = outcome.out;
@@ -256,7 +279,9 @@ class Renderer {
 
   std::string name_;
   std::istringstream lines_;
+  int width_ = 0;
   int number_ = 0;
+  bool in_table_ = false;             // whose commands are run
   std::string output_;                // of the last command
   std::vector<std::string> command_;  // of figures
   std::map<std::vector<std::string>, nlohmann::json> reports_;
@@ -265,8 +290,8 @@ class Renderer {
 
 }  // namespace
 
-RenderedPage render(const std::string& name, const std::string& text) {
-  return Renderer(name, text).page();
+RenderedPage render(const std::string& name, const std::string& text, int width) {
+  return Renderer(name, text, width).page();
 }
 
 std::vector<std::string> words_of(const std::string& line) {

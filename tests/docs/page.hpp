@@ -1,8 +1,8 @@
 // Page: a document whose commands are run, and whose outputs and figures are what they print.
 //
 //   ```sh                        Commands, run in the order of the page in a copy of the
-//   repository. lockstep run a.toml          The exit code is 0 unless a comment says another: "#
-//   exit code 5".
+//                                repository.
+//   lockstep run a.toml          The exit code is 0 unless a comment says another: "# exit code 5".
 //   ```
 //   ```output 1,3                What the last command prints, here the paragraphs 1 and 3 of it.
 //   ```
@@ -11,6 +11,7 @@
 //   ```toml plan.toml            A file of this name, for the commands below. So are json, csv,
 //   txt.
 //   <!--sh                       Commands that no reader needs to see.
+//   <!--run-->                   The commands in the cells of the table below are run, too.
 //
 //   <!--of run a.toml-->         Figures below are of the JSON of this command.
 //   | 8 <!--with a.b=8--> | …    Those of this line are of the command with these overrides.
@@ -26,16 +27,20 @@
 #include <string>
 #include <vector>
 
+#include "cli/console.hpp"
+
 namespace lockstep::test {
 
 struct RenderedPage {
   std::string text;                   // the page, with what its commands print now
   std::vector<std::string> faults;    // "docs/a.md:12: …"
   std::vector<std::string> commands;  // "exit code 0  0.1 s  lockstep …", in their order
+  std::vector<std::string> wide;      // commands that print tables wider than the screen
 };
 
-/// Runs the commands of a page in the working folder, which has the files of the repository.
-RenderedPage render(const std::string& name, const std::string& text);
+/// Runs the commands of a page in the working folder, which has the files of the repository, on a
+/// screen of so many columns.
+RenderedPage render(const std::string& name, const std::string& text, int width = kUsualWidth);
 
 /// The words of a command line, without quotation marks. Stops at a comment.
 std::vector<std::string> words_of(const std::string& line);

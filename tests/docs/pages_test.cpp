@@ -87,6 +87,24 @@ TEST_CASE("every command of the documentation runs", "[docs]") {
   CHECK((only != nullptr || commands > 80));
 }
 
+TEST_CASE("no command of the documentation prints tables wider than a terminal of 80", "[docs]") {
+  constexpr int kNarrow = 80;
+  const char* only = std::getenv("LOCKSTEP_DOCS_PAGE");
+  const bool list = std::getenv("LOCKSTEP_UPDATE_DOCS") != nullptr;
+  for (const fs::path& path : pages()) {
+    const std::string name = fs::relative(path, kRoot).string();
+    if (only != nullptr && name != only) continue;
+    const TemporaryFolder folder;
+    const WorkingFolder here(folder.path);
+    make_repository();
+    const RenderedPage page = render(name, read_bytes(path.string()), kNarrow);
+    CHECK(page.wide == std::vector<std::string>{});
+    for (const std::string& command : page.commands) {
+      if (list) std::cout << name << ": " << command << "\n";
+    }
+  }
+}
+
 TEST_CASE("a page with a wrong exit code, figure or output is found", "[docs]") {
   const TemporaryFolder folder;
   const WorkingFolder here(folder.path);
@@ -105,8 +123,9 @@ TEST_CASE("a page with a wrong exit code, figure or output is found", "[docs]") 
                                    "```sh needs=gpu\nlockstep run p.toml --backed cuda\n"
                                    "scripts/no-such\n```\n"
                                    "```\nlockstep run p.toml\n```\n"
+                                   "<!--run-->\n| a | b |\n| c | `lockstep lists` |\n\n"
                                    "```sh\nlockstep list models\n```\n```output 1\nold\n```\n");
-  REQUIRE(page.faults.size() == 7);
+  REQUIRE(page.faults.size() == 8);
   CHECK_THAT(page.faults[0], ContainsSubstring("exit code 2 of: lockstep run q.toml"));
   CHECK_THAT(page.faults[1], ContainsSubstring("no figure stands before"));
   CHECK_THAT(page.faults[2], ContainsSubstring("no 'step_tim'"));
@@ -114,6 +133,7 @@ TEST_CASE("a page with a wrong exit code, figure or output is found", "[docs]") 
   CHECK_THAT(page.faults[4], ContainsSubstring("there is no scripts/no-such"));
   CHECK_THAT(page.faults[5], ContainsSubstring("without a language"));
   CHECK_THAT(page.faults[6], ContainsSubstring("outside of a block of sh"));
+  CHECK_THAT(page.faults[7], ContainsSubstring("exit code 2 of: lockstep lists"));
   CHECK_THAT(page.text,
              ContainsSubstring("takes 3.0 s<!--=step_time_s-->, with twice the work 1.3<"));
   CHECK_THAT(page.text, ContainsSubstring("+33 %<!--"));

@@ -144,7 +144,7 @@ constexpr std::array kPasses = {
          always<optimizer>, print_program, V::Whole},
     LoweringPass{"offload", "states in host memory, and the update with them",
          offload_as_asked, print_program, V::Whole},
-    LoweringPass{"synchronize", "replicas that train apart are brought together (local SGD, DiLoCo)",
+    LoweringPass{"synchronize", "replicas synchronize after local steps (local SGD, DiLoCo)",
          always<synchronize>, print_program, V::Whole},
     LoweringPass{"drive", "what lies on drives, read and written back around its use",
          always<drive_as_asked>, print_program, V::Whole},

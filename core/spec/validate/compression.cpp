@@ -71,10 +71,11 @@ void validate_quantized_collectives(const Scenario& s, Faults& faults) {
     faults.add(key, "the synthetic model has neither parameters nor gradients to send");
   }
   if (p.expert_parallel_degree > 1) {
-    faults.add(key,
-               "is not built beside expert parallelism: experts that one rank holds alone are not "
-               "sent, and would be the only ones that are not rounded; leave one of the two out",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        key,
+        "quantized collectives are not built beside expert parallelism: experts that one rank "
+        "holds alone are not "
+        "sent, and would be the only ones that are not rounded; leave one of the two out");
   }
 }
 
@@ -99,56 +100,61 @@ void validate_power_sgd(const Scenario& s, Faults& faults) {
   }
   faults.require(low.min_compression_rate > 0, "power_sgd.min_compression_rate",
                  "must be positive");
-  const auto refuse = [&](const std::string& message) {
-    faults.add(key, message, ErrorKind::Unsupported);
-  };
   if (s.model.architecture == Architecture::Synthetic) {
     faults.add(key, "the synthetic model has no gradients to compress");
   }
   if (p.state_shards() > 1) {
-    refuse(
+    faults.refuse(
+        key,
         "PowerSGD compresses the all-reduce of DDP, and gradients in shards are scattered: give "
         "zero_stage = 0, or leave [power_sgd] out");
   }
   if (p.tensor_parallel_degree > 1 || p.vocabulary_parallel_pipeline) {
-    refuse(
+    faults.refuse(
+        key,
         "PowerSGD is not built where ranks divide matrices: a product that approximates a part "
         "is not that part of what approximates the whole, so that training would depend on the "
-        "layout");
+        "layout; leave [power_sgd] out");
   }
   if (s.model.experts > 0) {
-    refuse("PowerSGD is not built for experts, whose gradients are many small matrices");
+    faults.refuse(
+        key,
+        "PowerSGD is not built for experts, whose gradients are many small matrices: leave "
+        "[power_sgd] out");
   }
   const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
   const bool named = p.pipeline_parallel_schedule_csv.empty();
   if (p.pipeline_parallel_degree > 1 && (s.model.tied_embeddings || (named && rules.copies > 1))) {
-    refuse(
+    faults.refuse(
+        key,
         "PowerSGD is refused where pipeline ranks add up gradients of one parameter (tied "
         "embeddings, schedules that train two copies): the sum of two products of low rank has "
         "a higher one; untie the embeddings, or take another schedule");
   }
   if (p.weight_versions() != WeightVersions::One) {
-    refuse(std::string(rules.name) +
-           " updates weights while microbatches are under way: PowerSGD "
-           "is built for one all-reduce a step");
+    faults.refuse(key, std::string(rules.name) +
+                           " updates weights while microbatches are under way: PowerSGD "
+                           "is built for one all-reduce a step; take another schedule");
   }
   if (p.trains_apart()) {
-    refuse("replicas that train apart do not sum their gradients: leave [power_sgd] out");
+    faults.refuse(key,
+                  "replicas that train apart do not sum their gradients: leave [power_sgd] out");
   }
   if (s.training.scales_loss()) {
-    refuse(
+    faults.refuse(
+        key,
         "a step whose gradients overflow in float16 would leave infinities in what PowerSGD "
         "feeds back: train in bfloat16");
   }
   if (size_of(s.training.reduce_dtype()) < 4) {
-    refuse(
-        "PowerSGD makes bases orthonormal, for which 16 bits are too few: give "
-        "mixed_precision_reduce = \"float32\"");
+    faults.refuse(key,
+                  "PowerSGD makes bases orthonormal, for which 16 bits are too few: give "
+                  "mixed_precision_reduce = \"float32\"");
   }
   if (!p.gradient_as_bucket_view) {
-    refuse(
-        "PowerSGD is built for gradients that lie in their buckets: give "
-        "gradient_as_bucket_view = true");
+    faults.refuse(key,
+                  "PowerSGD is built for gradients that lie in their buckets: give "
+                  "gradient_as_bucket_view = true");
   }
 }
 

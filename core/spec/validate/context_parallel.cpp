@@ -23,12 +23,9 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
     return faults.add(key, degree + ": the synthetic model has given times and nothing to divide");
   }
   if (m.is_vision()) {
-    return faults.add(
-        key,
-        degree + (m.has_batch_norm() ? " divides sequences of tokens; images have none"
-                                     : " divides sequences of text; patches of images are few, and "
-                                       "dividing them is not built"),
-        ErrorKind::Unsupported);
+    return faults.refuse(key, degree +
+                                  " divides sequences of text, and the model reads images: "
+                                  "give context_parallel_degree = 1");
   }
   const std::string tokens = "seq_len=" + std::to_string(s.training.seq_len);
   const int heads = s.strategy.head_ranks(), parts = s.strategy.key_ranks();
@@ -61,10 +58,10 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
   };
   divides("heads", m.heads);
   if (s.kv_replicas() > 1) {
-    return faults.add(key, exchanging + ": a tensor-parallel rank has one of kv_heads=" +
-                               std::to_string(m.kv_heads) +
-                               ", which cannot be exchanged for tokens; "
-                               "context_parallel_method=allgather and ring divide none");
+    return faults.refuse(key, exchanging + ": a tensor-parallel rank has one of kv_heads=" +
+                                  std::to_string(m.kv_heads) +
+                                  ", which cannot be exchanged for tokens; "
+                                  "context_parallel_method=allgather and ring divide no heads");
   }
   if (m.kv_heads != m.heads) divides("kv_heads", m.kv_heads);
 }

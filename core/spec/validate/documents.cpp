@@ -38,11 +38,11 @@ void validate_documents(const Scenario& s, Faults& faults) {
   }
   if (t.reset_position_ids && s.model.architecture == Architecture::Gpt2 &&
       s.strategy.enable_sequence_parallel && s.strategy.tensor_parallel_degree > 1) {
-    faults.add(reset,
-               "reset_position_ids: with sequence parallelism a rank adds learned positions to its "
-               "share of the rows only, whose documents it does not know: give "
-               "enable_sequence_parallel=false",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        reset,
+        "reset_position_ids: with sequence parallelism a rank adds learned positions to its "
+        "share of the rows only, whose documents it does not know: give "
+        "enable_sequence_parallel=false");
   }
 }
 

@@ -13,13 +13,14 @@ void validate_dropout(const Scenario& s, Faults& faults) {
                           " is the share of elements that are dropped: 0 or more, "
                           "and less than 1");
     } else if (s.model.architecture == Architecture::Synthetic || s.model.is_vision()) {
-      faults.add(key, std::string(name) + " is of the rows of tokens, which this model has not");
+      faults.refuse(
+          key, std::string(name) +
+                   " drops elements of the rows of tokens, and this model has none: leave it out");
     } else if (s.strategy.vocabulary_parallel_pipeline) {
-      faults.add(key,
-                 std::string(name) +
-                     " is not built beside vocabulary_parallel_pipeline, where the ends of the "
-                     "model are layers of their own, which other random bits would belong to",
-                 ErrorKind::Unsupported);
+      faults.refuse(
+          key, std::string(name) +
+                   " is not built beside vocabulary_parallel_pipeline, whose divided embedding "
+                   "and output layer would draw other random bits: leave one of the two out");
     }
   }
 }

@@ -24,9 +24,10 @@ void validate_masks(const Scenario& s, Faults& faults) {
   faults.require(t.mask_prob > 0 && t.mask_prob <= 1, "training.mask_prob",
                  "is a share of tokens, more than 0 and at most 1");
   if (t.eod_mask_loss) {
-    faults.add("training.eod_mask_loss",
-               "eod_mask_loss leaves out the token behind the end of a document as a next token; "
-               "this model predicts masked tokens, and no end is masked: leave it out");
+    faults.refuse(
+        "training.eod_mask_loss",
+        "eod_mask_loss leaves out the token behind the end of a document as a next token; "
+        "this model predicts masked tokens, and no end is masked: leave it out");
   }
   if (t.has_documents() && t.eod_token == m.mask_token) {
     faults.add("training.eod_token", "eod_token=" + std::to_string(t.eod_token) +
@@ -58,11 +59,10 @@ void validate_encoder(const Scenario& s, Faults& faults) {
       faults.add("model." + std::string(key.key),
                  std::string(key.key) + " is of transformers of text (gpt2, llama)");
     } else if (key.at_an_end && s.strategy.vocabulary_parallel_pipeline) {
-      faults.add("parallelism.vocabulary_parallel_pipeline",
-                 std::string(key.key) +
-                     " is not built beside it: the ends of the model are divided as those of "
-                     "GPT-2 and Llama are, with positions and norm alone beside them",
-                 ErrorKind::Unsupported);
+      faults.refuse("parallelism.vocabulary_parallel_pipeline",
+                    std::string(key.key) +
+                        " is not built beside vocabulary_parallel_pipeline, which divides the "
+                        "embedding and output layer of GPT-2 and Llama: leave the latter out");
     }
   }
   if (!text) return;

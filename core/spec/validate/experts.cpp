@@ -66,9 +66,9 @@ void validate_experts(const Scenario& s, Faults& faults) {
                "own, from which others are: model.capacity_factor = 0");
   }
   if (m.expert_rank_capacity_factor > 0 && m.router_imbalance > 0) {
-    faults.add("model.expert_rank_capacity_factor",
-               "plans the room of a run, and model.router_imbalance simulates one where rows find "
-               "room as they come: only one of the two");
+    faults.refuse("model.expert_rank_capacity_factor",
+                  "plans the room of a run, and model.router_imbalance simulates one where rows "
+                  "find room as they come: give only one of the two");
   }
   faults.require(m.router_aux_loss_coef >= 0, "model.router_aux_loss_coef", "must not be negative");
   faults.require(m.router_bias_update_rate >= 0, "model.router_bias_update_rate",
@@ -77,10 +77,10 @@ void validate_experts(const Scenario& s, Faults& faults) {
                  "model.router_imbalance",
                  "is the load of the busiest rank over the mean: at least 1 (0: not given)");
   if (m.router_bias_update_rate > 0 && s.strategy.offload == Offload::Parameters) {
-    faults.add("parallelism.offload",
-               "offload=parameters brings shards to the device before each gather, and the biases "
-               "of model.router_bias_update_rate are whole on every rank: offload=optimizer",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        "parallelism.offload",
+        "offload=parameters brings shards to the device before each gather, and the biases "
+        "of model.router_bias_update_rate are whole on every rank: give offload=optimizer");
   }
 }
 
@@ -94,21 +94,20 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
   const bool same_rows =
       m.experts > 0 && p.tensor_parallel_degree > 1 && !p.enable_sequence_parallel;
   if (same_rows && etp < p.tensor_parallel_degree) {
-    faults.add("parallelism.tensor_parallel_degree",
-               "not all ranks of tensor parallelism divide each expert: some would compute the "
-               "same tokens; enable_sequence_parallel gives each its own rows of them, and "
-               "expert_tensor_parallel_degree=" +
-                   std::to_string(p.tensor_parallel_degree) + " its part of each expert",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        "parallelism.tensor_parallel_degree",
+        "not all ranks of tensor parallelism divide each expert, so some would compute the "
+        "same tokens, which Megatron-LM refuses, too: give enable_sequence_parallel=true, or "
+        "expert_tensor_parallel_degree=" +
+            std::to_string(p.tensor_parallel_degree));
   }
   if (same_rows && etp > 1 && ep > 1 && m.is_dropless()) {
-    faults.add("parallelism.enable_sequence_parallel",
-               "the sums of divided experts are not counted: without sequence parallelism, "
-               "expert_parallel_degree=" +
-                   std::to_string(ep) +
-                   " would all-reduce all places that rows may come to; enable it, or give "
-                   "model.capacity_factor",
-               ErrorKind::Unsupported);
+    faults.refuse("parallelism.enable_sequence_parallel",
+                  "the sums of divided experts are not counted: without sequence parallelism, "
+                  "expert_parallel_degree=" +
+                      std::to_string(ep) +
+                      " would all-reduce all places that rows may come to; enable it, or give "
+                      "model.capacity_factor");
   }
   if (etp != 1) {
     const std::string divided = "parallelism.expert_tensor_parallel_degree";
@@ -123,34 +122,32 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
                                      ", whose ranks divide each expert");
     }
     if (etp < p.tensor_parallel_degree && !p.folds_experts()) {
-      faults.add(divided,
-                 given + " leaves " + std::to_string(p.tensor_parallel_degree / etp) +
-                     " groups of ranks of tensor parallelism, which would all hold the same "
-                     "experts: expert_parallel_folding, and an expert_parallel_degree, divide the "
-                     "experts among them",
-                 ErrorKind::Unsupported);
+      faults.refuse(
+          divided,
+          given + " leaves " + std::to_string(p.tensor_parallel_degree / etp) +
+              " groups of ranks of tensor parallelism, which would all hold the same "
+              "experts: expert_parallel_folding, and an expert_parallel_degree, divide the "
+              "experts among them");
     }
     if (const int replicas = s.kv_replicas();
         etp < p.tensor_parallel_degree && replicas > 1 && etp % replicas != 0) {
-      faults.add(divided,
-                 given + " is not a multiple of the " + std::to_string(replicas) +
-                     " neighbours of tensor parallelism that hold the same key heads",
-                 ErrorKind::Unsupported);
+      faults.refuse(divided, given + " is not a multiple of the " + std::to_string(replicas) +
+                                 " neighbours of tensor parallelism that hold the same key heads: "
+                                 "give a multiple of it");
     }
     if (m.is_gpt2_kind()) {
-      faults.add(divided,
-                 given +
-                     " is not built for experts with biases, which no rank could add to its "
-                     "term of a sum (Megatron-LM's grouped products have none, too): the llama "
-                     "kind",
-                 ErrorKind::Unsupported);
+      faults.refuse(divided,
+                    given +
+                        " is not built for experts with biases, which no rank could add to its "
+                        "term of a sum (Megatron-LM's grouped products have none either): take "
+                        "architecture = \"llama\"");
     }
     if (s.optimizer.is_muon()) {
-      faults.add(divided,
-                 given +
-                     ": Muon orthogonalizes whole matrices of experts, which then lie on "
-                     "several ranks: expert_parallel_folding, or AdamW",
-                 ErrorKind::Unsupported);
+      faults.refuse(
+          divided,
+          given +
+              ": Muon orthogonalizes whole matrices of experts, which then lie on "
+              "several ranks: divide whole experts (expert_parallel_folding), or take AdamW");
     }
   }
   if (ep == 1) return;
@@ -181,17 +178,16 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
                         "tensor and context parallelism, too");
   }
   if (p.reshards_to_fewer()) {
-    faults.add("parallelism.fsdp_reshard_degree",
-               "fsdp_reshard_degree and expert_parallel_degree would both divide the ranks of "
-               "data_parallel_shard_degree into groups of neighbours",
-               ErrorKind::Unsupported);
+    faults.refuse("parallelism.fsdp_reshard_degree",
+                  "fsdp_reshard_degree and expert_parallel_degree would both divide the ranks of "
+                  "data_parallel_shard_degree into groups of neighbours: leave one of the two out");
   }
   if (p.offload == Offload::Parameters && p.expert_shards() == 1) {
-    faults.add("parallelism.offload",
-               "offload=parameters brings shards to the device before each gather, and with " +
-                   degree +
-                   " experts are not sharded: data_parallel_shard_degree must be a "
-                   "multiple of it, or offload=optimizer");
+    faults.refuse("parallelism.offload",
+                  "offload=parameters brings shards to the device before each gather, and with " +
+                      degree +
+                      " experts are not sharded: data_parallel_shard_degree must be a "
+                      "multiple of it, or offload=optimizer");
   }
 }
 

@@ -16,6 +16,11 @@ class Faults {
   void add(std::string key, std::string message, ErrorKind kind = ErrorKind::InvalidSpec) {
     list_.push_back({std::move(key), Error{kind, std::move(message), std::nullopt}});
   }
+  /// Settings that are valid one by one and are refused together. The message says which, why, and
+  /// what to do instead: docs/refused.md lists these messages, and tests/docs compares the two.
+  void refuse(std::string key, std::string message) {
+    add(std::move(key), std::move(message), ErrorKind::Unsupported);
+  }
   /// An upper limit keeps products of sizes in range; no model or machine comes near it.
   bool positive(const std::string& key, std::int64_t value,
                 std::int64_t limit = std::numeric_limits<int>::max()) {

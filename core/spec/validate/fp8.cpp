@@ -10,34 +10,39 @@ namespace lockstep {
 namespace {
 
 void validate_where(const Scenario& s, Faults& faults) {
-  const auto refuse = [&](const std::string& message) {
-    faults.add("training.fp8", message, ErrorKind::Unsupported);
-  };
   const ModelSpec& m = s.model;
   if (m.architecture == Architecture::Synthetic || m.has_batch_norm()) {
-    refuse("fp8 is of the linear layers of transformer blocks, which this model has not");
+    faults.refuse(
+        "training.fp8",
+        "fp8 is for the linear layers of transformer blocks, which this model does not have: leave "
+        "it out");
   } else if (m.experts > 0 && s.training.fp8_recipe == Fp8Scaling::Tensorwise) {
-    refuse(
+    faults.refuse(
+        "training.fp8",
         "experts multiply in 8 bits with scales of blocks, or of earlier steps: one scale for the "
         "rows that all experts have at hand would be that of other tokens in another layout; give "
         "fp8_recipe=blockwise, mxfp8 or delayed, or simulate it with [framework] fp8");
   } else if (m.experts > 0 && m.is_gpt2_kind()) {
-    refuse(
-        "fp8 is not built for experts with biases, which Megatron-LM's grouped products have not "
-        "either: leave fp8 out, or take the Llama kind");
+    faults.refuse(
+        "training.fp8",
+        "fp8 is not built for experts with biases, which Megatron-LM's grouped products do not "
+        "have either: leave fp8 out, or take architecture = \"llama\"");
   } else if (s.strategy.tensor_parallel_degree > 0 && s.kv_replicas() > 1) {
-    refuse("fp8 is refused where tensor-parallel ranks share key and value heads (" +
-           std::to_string(m.kv_heads) + " on " + std::to_string(s.strategy.tensor_parallel_degree) +
-           " ranks): each has a term of their gradient, and terms that are rounded do not add up "
-           "to the "
-           "rounded sum; give tensor_parallel_degree=" +
-           std::to_string(m.kv_heads) + " at most");
+    faults.refuse(
+        "training.fp8",
+        "fp8 is refused where tensor-parallel ranks share key and value heads (" +
+            std::to_string(m.kv_heads) + " on " +
+            std::to_string(s.strategy.tensor_parallel_degree) +
+            " ranks): each has a term of their gradient, and terms that are rounded do not add up "
+            "to the rounded sum; give tensor_parallel_degree=" +
+            std::to_string(m.kv_heads) + " at most");
   }
   const FrameworkSpec& framework = s.cluster.framework;
   if (framework.fp8 != Fp8Recipe::None || framework.fp4 != Fp4Recipe::None) {
-    faults.add("training.fp8",
-               "fp8 makes the program's own products 8 bits wide, and [framework] fp8 or fp4 would "
-               "charge products of 16 bits as if they were: give one of the two");
+    faults.refuse(
+        "training.fp8",
+        "fp8 makes the program's own products 8 bits wide, and [framework] fp8 or fp4 would "
+        "charge products of 16 bits as if they were: give one of the two");
   }
 }
 
@@ -74,22 +79,22 @@ void validate_delayed(const Scenario& s, Faults& faults) {
                  "fp8_amax_history_len counts steps: give 1 to 65536");
   faults.require(t.fp8_margin >= -32 && t.fp8_margin <= 32, "training.fp8_margin",
                  "fp8_margin is a power of two, by which scales leave room: give -32 to 32");
-  const auto refuse = [&](const std::string& message) {
-    faults.add("training.fp8_recipe", message, ErrorKind::Unsupported);
-  };
   if (s.strategy.trains_apart()) {
-    refuse(
+    faults.refuse(
+        "training.fp8_recipe",
         "fp8_recipe=delayed is refused for replicas that train apart: the largest magnitudes are "
         "those of all ranks in every step, which such replicas do not tell each other; give "
         "tensorwise or blockwise");
   } else if (s.updates_per_step() > 1) {
-    refuse(
+    faults.refuse(
+        "training.fp8_recipe",
         "fp8_recipe=delayed is not built for PipeDream, whose microbatches in flight would round "
         "by scales of several steps: give tensorwise or blockwise");
   } else if (s.strategy.offload == Offload::Parameters) {
-    refuse(
+    faults.refuse(
+        "training.fp8_recipe",
         "fp8_recipe=delayed is not built with parameters in host memory, because every rank holds "
-        "all scales and there is no shard to bring: offload=optimizer works");
+        "all scales and there is no shard to bring: give offload=optimizer");
   }
 }
 

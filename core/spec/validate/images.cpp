@@ -37,9 +37,8 @@ void validate_patches(const Scenario& s, Faults& faults) {
   of_text("max_seq_len", m.max_seq_len != 0, "an image has a position for each of its patches");
   of_text("tied_embeddings", m.tied_embeddings, "patches and classes share no table");
   if (m.experts != 0 || m.shared_expert_hidden != 0) {
-    faults.add(m.experts != 0 ? "model.experts" : "model.shared_expert_hidden",
-               "experts are of blocks of text: those of patches (V-MoE) are not built",
-               ErrorKind::Unsupported);
+    faults.refuse(m.experts != 0 ? "model.experts" : "model.shared_expert_hidden",
+                  "experts of vision transformers (V-MoE) are not built: leave them out");
   }
 }
 

@@ -54,19 +54,17 @@ void validate_local_sgd(const Scenario& s, Faults& faults) {
     faults.add("local_sgd.method", "the synthetic model has no parameters to synchronize");
   }
   if (s.training.scales_loss()) {
-    faults.add(
+    faults.refuse(
         "local_sgd.method",
         "with gradients in float16 every replica would skip other steps, and need a loss scale "
-        "of its own: train in bfloat16",
-        ErrorKind::Unsupported);
+        "of its own: train in bfloat16");
   }
   if (p.weight_versions() != WeightVersions::One) {
-    faults.add(
+    faults.refuse(
         "local_sgd.method",
         std::string(rules_of(p.pipeline_parallel_schedule).name) +
             " never drains the pipeline, so no step ends with one version of the weights: take "
-            "a schedule that updates them once a step",
-        ErrorKind::Unsupported);
+            "a schedule that updates them once a step");
   }
 }
 

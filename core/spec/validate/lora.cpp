@@ -26,23 +26,21 @@ std::string module_of(const std::string& name) {
   return nearest(name, {kLoraModules.begin(), kLoraModules.end()});
 }
 
-/// Adapters of experts' linear layers lie on the ranks that hold the experts.
+/// Refuses adapters on experts where ranks split each expert, or where a shared expert would get
+/// them too.
 void validate_experts_module(const Scenario& s, const std::string& name, Faults& faults) {
   const std::string key = "lora.target_modules";
   if (s.strategy.expert_tensor_parallel_degree > 1) {
-    faults.add(key,
-               "adapters of '" + name +
-                   "' are not built for experts that ranks divide each "
-                   "(expert_tensor_parallel_degree): expert_parallel_degree divides whole experts",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        key, "adapters of '" + name +
+                 "' are not built for experts that ranks divide each "
+                 "(expert_tensor_parallel_degree): expert_parallel_degree divides whole experts");
   }
   if (s.model.shared_expert_hidden > 0) {
-    faults.add(key,
-               "adapters of '" + name +
-                   "' would also be those of the shared expert, which are not built: valid for "
-                   "this model: " +
-                   (s.model.is_latent() ? "linear_proj" : "linear_qkv, linear_proj"),
-               ErrorKind::Unsupported);
+    faults.refuse(
+        key, "adapters of '" + name +
+                 "' would also be those of the shared expert, which are not built: give linear_proj"
+                 " and, without latent attention, linear_qkv");
   }
 }
 
@@ -60,10 +58,10 @@ void validate_modules(const Scenario& s, Faults& faults) {
                           (near.empty() ? "" : "; did you mean '" + near + "'?") +
                           "; valid: " + valid);
     } else if (m.is_latent() && name == "linear_qkv") {
-      faults.add(key,
-                 "adapters of 'linear_qkv' would be those of latent attention's projections, which "
-                 "are not built; its output projection has them: linear_proj",
-                 ErrorKind::Unsupported);
+      faults.refuse(
+          key,
+          "adapters of 'linear_qkv' would be those of latent attention's projections, which "
+          "are not built; its output projection has them: linear_proj");
     } else if (m.experts > 0 && name.starts_with("linear_fc")) {
       validate_experts_module(s, name, faults);
     }
@@ -77,10 +75,10 @@ void validate_dropout_of_adapters(const Scenario& s, Faults& faults) {
                  "is the share of an adapter's inputs that is dropped: at least 0 and less than 1");
   if (lora.dropout <= 0) return;
   if (s.model.adapts_experts("linear_fc1") || s.model.adapts_experts("linear_fc2")) {
-    faults.add(key,
-               "adapters of experts have no dropout (nor have those of PEFT's target_parameters): "
-               "leave dropout out, or linear_fc1 and linear_fc2",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        key,
+        "adapters of experts have no dropout (nor have those of PEFT's target_parameters): "
+        "leave dropout out, or linear_fc1 and linear_fc2");
   }
 }
 
@@ -95,18 +93,21 @@ void validate_lora(const Scenario& s, Faults& faults) {
   const bool text = m.architecture == Architecture::Gpt2 || m.architecture == Architecture::Llama;
   const bool freezes = text || m.architecture == Architecture::Vit;
   if (!text && lora.rank != 0) {
-    return faults.add("lora.rank", "adapters are of the gpt2 and llama architectures",
-                      ErrorKind::Unsupported);
+    return faults.refuse(
+        "lora.rank",
+        "adapters are built for the architectures gpt2 and llama only: leave [lora] out");
   }
   if (!freezes && !m.frozen.empty()) {
-    return faults.add("model.frozen",
-                      "frozen parameters are of the gpt2, llama and vit architectures",
-                      ErrorKind::Unsupported);
+    return faults.refuse(
+        "model.frozen",
+        "frozen parameters are built for the architectures gpt2, llama and vit only: leave frozen "
+        "out");
   }
   if (m.freezes() && s.strategy.vocabulary_parallel_pipeline) {
-    faults.add("parallelism.vocabulary_parallel_pipeline",
-               "vocabulary_parallel_pipeline with adapters or frozen parameters is not built",
-               ErrorKind::Unsupported);
+    faults.refuse("parallelism.vocabulary_parallel_pipeline",
+                  "vocabulary_parallel_pipeline with adapters or frozen parameters is not built: "
+                  "leave one of "
+                  "the two out");
   }
   if (lora.rank == 0) return;
   if (!faults.positive("lora.rank", lora.rank, 1 << 16)) return;
@@ -114,8 +115,8 @@ void validate_lora(const Scenario& s, Faults& faults) {
   validate_modules(s, faults);
   validate_dropout_of_adapters(s, faults);
   if (!m.frozen.empty()) {
-    faults.add("model.frozen", "with adapters (lora.rank=" + std::to_string(lora.rank) +
-                                   ") all other parameters are frozen: leave model.frozen out");
+    faults.refuse("model.frozen", "with adapters (lora.rank=" + std::to_string(lora.rank) +
+                                      ") all other parameters are frozen: leave model.frozen out");
   }
 }
 

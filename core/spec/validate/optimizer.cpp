@@ -50,16 +50,17 @@ void validate_state(const Scenario& s, Faults& faults) {
   }
   if (o.state_dtype == StateDType::Default) return;
   if (quantized && o.name != OptimizerKind::AdamW) {
-    faults.add("optimizer.state_dtype", "state_dtype=uint8 is built for AdamW only");
+    faults.refuse("optimizer.state_dtype",
+                  "state_dtype=uint8 is built for AdamW only: leave it out");
   }
   if (!quantized && s.training.dtype == DType::F64) {
     faults.add("optimizer.state_dtype",
                "dtype=float64 keeps all states in float64, or with state_dtype=uint8 in 8 bits");
   }
   if (s.training.stochastic_rounding) {
-    faults.add("optimizer.state_dtype",
-               "stochastic_rounding takes its random bits from states in bfloat16: leave "
-               "state_dtype at default");
+    faults.refuse("optimizer.state_dtype",
+                  "stochastic_rounding takes its random bits from states in bfloat16: leave "
+                  "state_dtype at default");
   }
 }
 
@@ -75,22 +76,25 @@ void validate_muon(const Scenario& s, Faults& faults) {
     faults.add("optimizer.muon_lr", "is scheduled in proportion to lr, which must be positive");
   }
   if (s.model.architecture == Architecture::Resnet) {
-    faults.add("optimizer.name",
-               "Muon orthogonalizes the matrices of transformer blocks: it is not built for the "
-               "filters of convolutions");
+    faults.refuse("optimizer.name",
+                  "Muon orthogonalizes the matrices of transformer blocks, and is not built for "
+                  "the filters of convolutions: take SGD or AdamW");
   }
   if (s.model.lora.rank > 0) {
-    faults.add("optimizer.name",
-               "Muon orthogonalizes whole weights: the two factors of an adapter (lora) are none");
+    faults.refuse("optimizer.name",
+                  "Muon orthogonalizes whole weights, which the two factors of an adapter (lora) "
+                  "are not: take AdamW");
   }
   if (s.strategy.offload != Offload::None) {
-    faults.add(
+    faults.refuse(
         "optimizer.name",
         "Muon's Newton-Schulz iterations are products of matrices, for which the host is too "
-        "slow: it is not built with parallelism.offload");
+        "slow, so it is not built with parallelism.offload: leave one of the two out");
   }
   if (o.ns_dtype == PartDType::F16) {
-    faults.add("optimizer.ns_dtype", "float16 has too few exponents for small directions");
+    faults.refuse("optimizer.ns_dtype",
+                  "float16 has too few exponents for the small directions that Muon "
+                  "orthogonalizes: give bfloat16 or float32");
   }
   if (s.training.dtype == DType::F64 && o.ns_dtype != PartDType::Default) {
     faults.add("optimizer.ns_dtype", "dtype=float64 orthogonalizes in float64");
@@ -122,20 +126,27 @@ void validate_adafactor(const Scenario& s, Faults& faults) {
   faults.require(o.first_moment_decay >= 0 && o.first_moment_decay < 1,
                  "optimizer.first_moment_decay", "must be in [0, 1)");
   const StrategySpec& p = s.strategy;
-  const auto refuse = [&](bool is_so, const char* why) {
-    if (is_so) faults.add("optimizer.name", why);
-  };
-  refuse(s.model.architecture == Architecture::Resnet,
-         "Adafactor keeps moments by rows and columns, which filters of convolutions do not have: "
-         "it is not built for them");
-  refuse(p.offload != Offload::None,
-         "Adafactor adds sums up over ranks in the middle of its update, which the host does not: "
-         "it is not built with parallelism.offload, and its states are few");
-  refuse(p.weight_versions() != WeightVersions::One,
-         "Adafactor is not built for PipeDream, which updates while the pipeline is under way");
-  refuse(s.kv_replicas() > 1,
-         "Adafactor is not built for fewer key heads than tensor-parallel ranks: a part of the "
-         "columns' sums of queries, keys and values would lie on other ranks than the rest");
+  if (s.model.architecture == Architecture::Resnet) {
+    faults.refuse("optimizer.name",
+                  "Adafactor keeps moments by rows and columns, which filters of convolutions do "
+                  "not have: take SGD or AdamW");
+  }
+  if (p.offload != Offload::None) {
+    faults.refuse("optimizer.name",
+                  "Adafactor sums over ranks in the middle of its update, in which the host takes "
+                  "no part: give offload = \"none\", since its states are small");
+  }
+  if (p.weight_versions() != WeightVersions::One) {
+    faults.refuse("optimizer.name",
+                  "Adafactor is not built for PipeDream, which updates while the pipeline is under "
+                  "way: take another schedule, or AdamW");
+  }
+  if (s.kv_replicas() > 1) {
+    faults.refuse("optimizer.name",
+                  "Adafactor is not built for fewer key heads than tensor-parallel ranks, because "
+                  "column sums of queries, keys and values would lie on different ranks: give a "
+                  "smaller tensor_parallel_degree, or take AdamW");
+  }
 }
 
 }  // namespace

@@ -18,18 +18,17 @@ void validate_chunks(const Scenario& s, Faults& faults) {
                           "tensor_parallel_degree above 1, or leave the key out");
   }
   if (s.cluster.framework.overlaps_products) {
-    faults.add(key, given +
-                        " with framework.overlaps_products=true: both say how gathers run beside "
-                        "products, and these would be hidden twice; set overlaps_products=false, "
-                        "or leave tensor_parallel_chunks out");
+    faults.refuse(key, given +
+                           " with framework.overlaps_products=true: both say how gathers run "
+                           "beside products, and these would be hidden twice; set "
+                           "overlaps_products=false, or leave tensor_parallel_chunks out");
   }
   if (s.training.fp8 != Fp8Format::None && s.training.fp8_block() == 0) {
-    faults.add(key,
-               given +
-                   " with one scale of a whole tensor (training.fp8_recipe): the scale is known "
-                   "only when all rows have come; choose a recipe with blocks, or leave "
-                   "tensor_parallel_chunks out",
-               ErrorKind::Unsupported);
+    faults.refuse(key,
+                  given +
+                      " with one scale of a whole tensor (training.fp8_recipe): the scale is known "
+                      "only when all rows have come; choose a recipe with blocks, or leave "
+                      "tensor_parallel_chunks out");
   }
   if (s.strategy.pipeline_parallel_microbatches < 1) return;
   const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
@@ -58,11 +57,10 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
     faults.add(key, degree + " does not divide " + what + "=" + std::to_string(value) + ": " + why);
   };
   if (m.is_vision() && s.strategy.enable_sequence_parallel) {
-    faults.add("parallelism.enable_sequence_parallel",
-               m.has_batch_norm() ? "images have no sequence to divide"
-                                  : "sequence parallelism is of text: dividing the patches of "
-                                    "images is not built",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        "parallelism.enable_sequence_parallel",
+        "sequence parallelism divides sequences of text, and the model reads images: give "
+        "enable_sequence_parallel = false");
   }
   if (m.has_batch_norm()) {
     divides("width", m.width,

@@ -43,8 +43,9 @@ void validate_latent(const Scenario& s, Faults& faults) {
   faults.require(latent.q_lora_rank >= 0, "model.q_lora_rank",
                  "must not be negative (0: queries are made of the hidden state)");
   if (m.architecture != Architecture::Llama) {
-    return faults.add("model.kv_lora_rank", "latent attention is of the llama architecture",
-                      ErrorKind::Unsupported);
+    return faults.refuse(
+        "model.kv_lora_rank",
+        "latent attention is built for architecture = \"llama\" only: leave kv_lora_rank out");
   }
   bool positive = true;
   for (const auto& [key, value] : sizes) positive &= faults.positive(key, value);
@@ -56,10 +57,10 @@ void validate_latent(const Scenario& s, Faults& faults) {
   const std::string sum =
       std::to_string(latent.qk_nope_head_dim) + " + " + std::to_string(latent.qk_rope_head_dim);
   if (latent.v_head_dim > latent.qk_head_dim()) {
-    faults.add("model.v_head_dim",
-               "v_head_dim=" + std::to_string(latent.v_head_dim) + " exceeds " + sum +
-                   ", the size of a query head, with which values are stored",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        "model.v_head_dim",
+        "v_head_dim=" + std::to_string(latent.v_head_dim) + " exceeds " + sum +
+            ", the size of a query head, with which values are stored: give a smaller one");
   }
   if (m.head_dim != latent.qk_head_dim()) {
     faults.add("model.head_dim", "head_dim=" + std::to_string(m.head_dim) + " is not " + sum +
@@ -74,7 +75,10 @@ void validate_latent(const Scenario& s, Faults& faults) {
   for (const auto& [key, given] :
        {std::pair("model.qkv_bias", m.qkv_bias), std::pair("model.qk_norm", m.qk_norm)}) {
     if (!given) continue;
-    faults.add(key, "latent attention has norms of its own, and no biases", ErrorKind::Unsupported);
+    faults.refuse(
+        key,
+        "qk_norm and qkv_bias cannot be used with kv_lora_rank, because latent attention has its "
+        "own norms and no biases: remove the key");
   }
 }
 
@@ -100,7 +104,9 @@ void validate_transformer(const Scenario& s, Faults& faults) {
   validate_latent(s, faults);
   if (m.architecture == Architecture::Llama) validate_rope(m, faults);
   if (m.is_gpt2_kind() && m.qk_norm) {
-    faults.add("model.qk_norm", "norms of queries and keys are of the llama architecture");
+    faults.refuse("model.qk_norm",
+                  "norms of queries and keys are built for architecture = "
+                  "\"llama\" only: leave qk_norm out");
   }
   if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {
     faults.add("training.seq_len",

@@ -117,15 +117,16 @@ void validate_loss_scale(const Scenario& s, Faults& faults) {
   const char* const key = t.param_dtype() == DType::F16 ? "training.mixed_precision_param"
                                                         : "training.mixed_precision_reduce";
   if (t.dtype == DType::BF16) {
-    faults.add(key,
-               "float16 rounds parameters that the optimizer keeps in dtype=bfloat16, which has "
-               "fewer digits: give dtype=float32");
+    faults.refuse(key,
+                  "float16 rounds parameters that the optimizer keeps in dtype=bfloat16, which has "
+                  "fewer digits: give dtype=float32");
   }
   if (s.microbatches_per_update() > 0 && s.updates_per_step() > 1) {
-    faults.add(key,
-               "a step of PipeDream updates the weights several times, each time without waiting "
-               "for all gradients, so no step can be skipped because one of them overflows: give "
-               "bfloat16");
+    faults.refuse(
+        key,
+        "a step of PipeDream updates the weights several times, each time without waiting "
+        "for all gradients, so no step can be skipped because one of them overflows: give "
+        "bfloat16");
   }
   const auto [name, fault] = fault_of(s.loss_scale);
   if (!fault.empty()) faults.add("loss_scale." + name, fault);
@@ -142,18 +143,19 @@ void validate_types(const Scenario& s, Faults& faults) {
     }
   };
   if (t.dtype == DType::F16) {
-    faults.add("training.dtype",
-               "dtype=float16 would keep the optimizer's states in float16, in which small updates "
-               "vanish: give mixed_precision_param=float16, with dtype=float32");
+    faults.refuse(
+        "training.dtype",
+        "dtype=float16 would keep the optimizer's states in float16, in which small updates "
+        "vanish: give mixed_precision_param=float16, with dtype=float32");
     return;
   }
   check("mixed_precision_param", t.param_dtype());
   check("mixed_precision_reduce", t.reduce_dtype());
   if (s.model.has_batch_norm()) {
     if (t.buffer_dtype() == DType::F16) {
-      faults.add("training.mixed_precision_buffer",
-                 "mixed_precision_buffer=float16 lacks the range that variances need; bfloat16 has "
-                 "that of float32");
+      faults.refuse("training.mixed_precision_buffer",
+                    "mixed_precision_buffer=float16 lacks the range that variances need: give "
+                    "bfloat16, which has that of float32");
     } else {
       check("mixed_precision_buffer", t.buffer_dtype());
     }
@@ -163,9 +165,9 @@ void validate_types(const Scenario& s, Faults& faults) {
                "resnet architecture has");
   }
   if (t.dtype == DType::BF16 && t.param_dtype() == DType::F32) {
-    faults.add("training.mixed_precision_param",
-               "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the optimizer "
-               "keeps the parameters");
+    faults.refuse("training.mixed_precision_param",
+                  "mixed_precision_param=float32 is wider than dtype=bfloat16, in which the "
+                  "optimizer keeps the parameters: leave one of the two out");
   }
   validate_loss_scale(s, faults);
   if (!t.stochastic_rounding) return;
@@ -175,7 +177,8 @@ void validate_types(const Scenario& s, Faults& faults) {
                "dtype=" +
                    std::string(to_string(t.dtype)) + " it rounds none");
   } else if (s.optimizer.name != OptimizerKind::AdamW) {
-    faults.add("training.stochastic_rounding", "stochastic_rounding is built for AdamW only");
+    faults.refuse("training.stochastic_rounding",
+                  "stochastic_rounding is built for AdamW only: leave it out");
   }
 }
 
@@ -187,10 +190,10 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                "costs.backward_input");
   }
   if (spec.mode != ActivationCheckpoint::None && s.model.has_batch_norm()) {
-    faults.add("activation_checkpoint.mode",
-               "recomputation is of transformer blocks: a second pass of a batch norm would count "
-               "in its running statistics twice",
-               ErrorKind::Unsupported);
+    faults.refuse(
+        "activation_checkpoint.mode",
+        "recomputation is built for transformer blocks, because a second pass of a batch norm "
+        "would count in its running statistics twice: give mode = \"none\"");
   }
   const std::vector<int>& counts = spec.recomputed_layers_per_stage;
   const std::string counts_key = "activation_checkpoint.recomputed_layers_per_stage";
@@ -255,9 +258,9 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "data_parallel_shard_degree above 1");
   }
   if (!p.gradient_as_bucket_view && p.state_shards() > 1) {
-    faults.add("parallelism.gradient_as_bucket_view",
-               "gradient_as_bucket_view is about DDP's buckets; sharded gradients are scattered "
-               "from where they lie");
+    faults.refuse("parallelism.gradient_as_bucket_view",
+                  "gradient_as_bucket_view is about DDP's buckets, and sharded gradients are "
+                  "scattered from where they lie: leave it out");
   }
   if (p.fsdp_prefetch < 0) {
     faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");

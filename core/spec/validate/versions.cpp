@@ -26,30 +26,36 @@ void validate_versions(const Scenario& s, Faults& faults) {
   }
   if (s.model.architecture == Architecture::Synthetic) return;
   if (s.training.max_norm > 0) {
-    faults.add("training.max_norm",
-               name +
-                   " updates each stage by itself, so the global norm that max_norm clips is not "
-                   "known: set max_norm = 0");
+    faults.refuse(
+        "training.max_norm",
+        name +
+            " updates each stage by itself, so the global norm that max_norm clips is not "
+            "known: set max_norm = 0");
   }
   if (p.state_shards() > 1) {
     const bool context = p.data_parallel_shard_degree == 1;
-    faults.add(context ? "parallelism.zero_stage" : "parallelism.data_parallel_shard_degree",
-               name + " keeps whole versions of the weights, which shards do not have: " +
-                   (context ? "the ranks of context_parallel_degree share none with zero_stage = 0"
-                            : "replicate its stages (data_parallel_replicate_degree)"));
+    faults.refuse(context ? "parallelism.zero_stage" : "parallelism.data_parallel_shard_degree",
+                  name +
+                      " keeps whole versions of the weights, and shards are not whole: replicate "
+                      "its stages (data_parallel_replicate_degree), and with "
+                      "context_parallel_degree give zero_stage = 0");
   }
   if (s.model.has_batch_norm()) {
-    faults.add("parallelism.pipeline_parallel_schedule",
-               name + " with running statistics is not built", ErrorKind::Unsupported);
+    faults.refuse(
+        "parallelism.pipeline_parallel_schedule",
+        name +
+            " with batch norm is not built, because microbatches in flight would mix its running "
+            "statistics: take a schedule that updates the weights once a step");
   }
   if (p.offload != Offload::None) {
-    faults.add("parallelism.offload", name + " with offload is not built", ErrorKind::Unsupported);
+    faults.refuse("parallelism.offload",
+                  name + " with offload is not built: give offload = \"none\"");
   }
   if (s.model.tied_embeddings && p.pipeline_parallel_degree > 1) {
-    faults.add("model.tied_embeddings",
-               name +
-                   " updates first and last stage at different times, so they cannot share the "
-                   "embedding: set tied_embeddings = false");
+    faults.refuse("model.tied_embeddings",
+                  name +
+                      " updates first and last stage at different times, so they cannot share the "
+                      "embedding: set tied_embeddings = false");
   }
 }
 

@@ -20,26 +20,27 @@ void validate_vocabulary(const Scenario& s, Faults& faults) {
   }
   const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
   if (!p.pipeline_parallel_schedule_csv.empty()) {
-    faults.add(key,
-               "a schedule from a file has no passes of the vocabulary: name one with "
-               "pipeline_parallel_schedule");
+    faults.refuse(key,
+                  "a schedule from a file has no passes of the vocabulary: name one with "
+                  "pipeline_parallel_schedule");
   } else if (!rules.takes_vocabulary) {
     std::string others;
     for (const ScheduleRules& other : kSchedules) {
       if (other.takes_vocabulary) others += (others.empty() ? "" : ", ") + std::string(other.name);
     }
-    faults.add(key,
-               "the passes of the vocabulary are put between whole backward passes of one copy of "
-               "the model that is updated once a step, which " +
-                   std::string(rules.name) + " does not have; these do: " + others,
-               ErrorKind::Unsupported);
+    faults.refuse(
+        key,
+        "the passes of the vocabulary are put between whole backward passes of one copy of "
+        "the model that is updated once a step, which " +
+            std::string(rules.name) + " does not have: give one of " + others);
   }
   if (p.pipeline_parallel_p2p == P2pPosting::Fused ||
       p.pipeline_parallel_p2p == P2pPosting::Blocking) {
-    faults.add("parallelism.pipeline_parallel_p2p",
-               "ranks that wait in their messages come to the collectives of the vocabulary in "
-               "other orders and would wait for ever; \"async\" and \"preposted\" do not wait "
-               "where they send");
+    faults.refuse(
+        "parallelism.pipeline_parallel_p2p",
+        "with vocabulary_parallel_pipeline, ranks that wait while they send reach the "
+        "collectives of the vocabulary in different orders and deadlock: give \"async\" or "
+        "\"preposted\"");
   }
   const std::vector<int>& layout = p.pipeline_parallel_layers_per_stage;
   if (!layout.empty() && *std::min_element(layout.begin(), layout.end()) == 0) {

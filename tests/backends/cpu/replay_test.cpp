@@ -22,13 +22,10 @@ TEST_CASE("a replay measures every kernel of every rank's calls as often as a st
   for (const char* pipeline : {"1", "2"}) {
     const Program program =
         program_of({std::string("parallelism.pipeline_parallel_degree=") + pipeline});
-    int steps = 0;
-    const auto times = replay(program, {0, 3, [&](int done, int all) {
-                                          CHECK(done <= all);
-                                          steps = done;
-                                        }});
-    REQUIRE(times.ok());
-    CHECK(steps == 3);
+    Result<Replay> replay = Replay::prepare(program);
+    REQUIRE(replay.ok());
+    for (int turn = 0; turn < 2; ++turn) replay->run(2);
+    const std::vector<KernelTime> times = replay->times();
     std::map<KernelKind, int> expected, counted;
     for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
       for (const Op& op : program.role_of(rank).ops) {
@@ -36,15 +33,30 @@ TEST_CASE("a replay measures every kernel of every rank's calls as often as a st
         for (const Kernel& k : program.function(op.function()).kernels) ++expected[k.kind];
       }
     }
-    for (std::size_t i = 0; i < times->size(); ++i) {
-      const KernelTime& time = (*times)[i];
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const KernelTime& time = times[i];
       CHECK(time.seconds > 0);
       counted[time.kernel.kind] += time.count;
       for (std::size_t k = 0; k < i; ++k) {
-        CHECK_FALSE(same_work(time.kernel, (*times)[k].kernel));
+        CHECK_FALSE(same_work(time.kernel, times[k].kernel));
       }
     }
     CHECK(counted == expected);
+
+    const std::vector<CallFactors> steps = replay->factors();
+    REQUIRE(steps.size() == 4);
+    for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
+      const Role& role = program.role_of(rank);
+      for (std::size_t i = 0; i < role.ops.size(); ++i) {
+        const Op& op = role.ops[i];
+        const bool timed = op.kind == OpKind::Call && op.stream == Stream::Compute;
+        for (const CallFactors& factors : steps) {
+          REQUIRE(factors[to_size(rank)].size() == role.ops.size());
+          CHECK(factors[to_size(rank)][i] > 0);
+          if (!timed) CHECK(factors[to_size(rank)][i] == 1);
+        }
+      }
+    }
   }
 }
 

@@ -7,6 +7,17 @@
 
 using namespace lockstep;
 
+TEST_CASE("recorded factors are those of each rank and op, whatever jitter says",
+          "[backends][sim]") {
+  WhatIfSpec what_if;
+  what_if.jitter = 0.5;
+  what_if.recorded = std::make_shared<const CallFactors>(CallFactors{{1, 2.5}, {0.5}});
+  CHECK(sim::jitter_factor(what_if, 0, 1) == 2.5);
+  CHECK(sim::jitter_factor(what_if, 1, 0) == 0.5);
+  what_if.jitter = 0;
+  CHECK(what_if.varies());
+}
+
 TEST_CASE("jitter has mean 1 and the deviation that was asked for", "[backends][sim]") {
   for (const JitterDistribution distribution :
        {JitterDistribution::Normal, JitterDistribution::Uniform, JitterDistribution::Exponential}) {

@@ -261,8 +261,8 @@ TEST_CASE("files that a scenario names are found from its folder", "[core][scena
   REQUIRE(longer.errors.size() == 1);
   CHECK(longer.errors[0].kind == ErrorKind::Unsupported);
   CHECK(to_string(longer.errors[0]) ==
-        "--set: seq_len=512 exceeds the model's sliding_window=256, which is not supported "
-        "(--set training.seq_len=512)");
+        "--set: seq_len=512 exceeds the model's sliding_window=256, and attention here is to all "
+        "earlier tokens: give a seq_len within it (--set training.seq_len=512)");
   fs::remove_all(folder);
 }
 
