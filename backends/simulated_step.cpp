@@ -32,6 +32,20 @@ Result<Report> simulated_step(const Scenario& scenario) {
   return simulated_step(scenario, *program);
 }
 
+Result<SimulatedRun> simulated_run(const Scenario& scenario, Devices devices,
+                                   const std::atomic<bool>* cancel) {
+  Result<Program> program =
+      devices == Devices::Unlimited ? lower(scenario) : lower_to_fit(scenario);
+  if (!program) return program.error();
+  RunOptions options;
+  options.cancel = cancel;
+  Result<RunResult> ran = SimBackend(scenario.what_if).run(*program, scenario.cluster, options);
+  if (!ran) return ran.error();
+  SimulatedRun run{std::move(ran->trace), {}};
+  run.report = analyze(run.trace, std::move(*program), scenario.cluster);
+  return run;
+}
+
 Result<std::function<Result<Seconds>(const ClusterSpec&)>> step_time_model(
     const Scenario& scenario) {
   Result<Program> lowered = lower(scenario);
@@ -76,6 +90,13 @@ Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
   LayoutFigures figures = layout_figures(*step);
   figures.memory = memory;
   return figures;
+}
+
+Result<StepPrediction> simulated_prediction(const Scenario& scenario) {
+  const Result<LayoutFigures> figures = simulated_layout(scenario);
+  if (!figures) return figures.error();
+  const Seconds idle = figures->bubble_fraction * figures->step_time - figures->exposed_comm;
+  return StepPrediction{figures->step_time, figures->memory, figures->exposed_comm, idle};
 }
 
 Result<Probe> simulated_probe(const Scenario& scenario) {

@@ -1,6 +1,7 @@
 // Simulated step: one step of a scenario on the simulator, for those who compare many scenarios.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "core/analysis/report.hpp"
@@ -9,12 +10,24 @@
 #include "core/plan/found_layout.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/spec/validate/validate.hpp"
+#include "core/trace/trace.hpp"
+#include "core/validation/training_validation.hpp"
 
 namespace lockstep {
 
 /// Lowers the scenario and simulates one step of it. Requires validate(scenario).empty(). Errors:
 /// those of lower_to_fit() and of the simulator. Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
+
+/// One step as it was simulated.
+struct SimulatedRun {
+  Trace trace;
+  Report report;
+};
+enum class Devices { AsTheyAre, Unlimited };  // whether what does not fit is an error
+/// The same as simulated_step(), with the trace; it stops once `cancel` is true.
+Result<SimulatedRun> simulated_run(const Scenario& scenario, Devices devices,
+                                   const std::atomic<bool>* cancel = nullptr);
 
 /// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that
 /// differ from its own in figures, not in devices. Requires validate(scenario).empty(). Errors:
@@ -31,6 +44,9 @@ LayoutFigures layout_figures(const Report& report);
 
 /// The oracle of a search: the figures of simulated_step(), with memory.
 Result<LayoutFigures> simulated_layout(const Scenario& scenario);
+
+/// The oracle of core/validation.
+Result<StepPrediction> simulated_prediction(const Scenario& scenario);
 
 /// The prober of an Estimator: the program is neither verified nor checked to fit.
 Result<Probe> simulated_probe(const Scenario& scenario);

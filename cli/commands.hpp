@@ -9,6 +9,8 @@
 #include "cli/console.hpp"
 #include "core/generate/sampling.hpp"
 #include "core/handover/plan_import.hpp"
+#include "core/validation/collective_question.hpp"
+#include "core/validation/row_choice.hpp"
 
 namespace lockstep {
 
@@ -131,9 +133,7 @@ struct SearchArguments {
 const std::vector<std::string>& search_types();
 int search_command(const SearchArguments& arguments, const Console& console);
 
-struct ValidateArguments {
-  std::string file;              // CSV of training runs or of collectives
-  std::string source, row;       // a pattern of sources, and an id; empty: all
+struct ValidateArguments : RowChoice {
   std::vector<std::string> set;  // overrides of every scenario
   int threads = 0;               // 0: one for each core
   bool json = false, markdown = false, rows = false, scenario = false, quiet = false;
@@ -154,10 +154,8 @@ struct FitArguments {
 };
 int fit_command(const FitArguments& arguments, const Console& console);
 
-struct CollectiveArguments {
-  std::string kind = "all_reduce", bytes = "256MiB", cluster = "h100";
-  int nodes = 1, ranks = 0;  // ranks 0: all ranks of the nodes
-  bool sweep = false, json = false;
+struct CollectiveArguments : CollectiveQuestion {
+  bool json = false;
 };
 int collective_command(const CollectiveArguments& arguments, const Console& console);
 

@@ -1,9 +1,8 @@
 // lockstep export torchtitan|megatron|deepspeed: the plan of a scenario, for another trainer; and
 // lockstep import, the other way round.
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.hpp"
-#include "cli/json_text.hpp"
 #include "core/base/read_file.hpp"
 #include "core/handover/handover.hpp"
 #include "core/run_folder/run_folder.hpp"
@@ -20,41 +19,18 @@ std::string joined_names(const std::vector<std::string>& names) {
   return text;
 }
 
-/// An error of the scenario that was made of a plan, as one of the plan's file: what that file
-/// says, or leaves out, is what the user can mend. `file` is the scenario's, if it was written.
-Error error_of_plan(Error error, const PlanImport& plan, const std::string& from,
-                    const std::string& file) {
-  const auto line = error.where ? static_cast<std::size_t>(error.where->line) : 0;
-  const std::string reason =
-      line > 0 && line <= plan.reasons.size() ? plan.reasons[line - 1] : std::string();
-  if (reason.empty()) return error;
-  const auto& place = plan.places[line - 1];
-  error.message = (place ? "" : from + ": ") + reason + ": " + error.message;
-  if (place) {
-    error.where = place;
-  } else if (file.empty()) {
-    error.where.reset();
-  }
-  return error;
-}
-
 }  // namespace
 
 int import_plan_command(const WeightsArguments& arguments, const Console& console) {
   constexpr std::int64_t kLongestPlan = 16 << 20;
   const Result<std::string> text = read_file(arguments.from, kLongestPlan);
   if (!text) return report_error(console, text.error());
-  const Trainer trainer = arguments.layout == "torchtitan" ? Trainer::Torchtitan
-                          : arguments.layout == "megatron" ? Trainer::Megatron
-                                                           : Trainer::DeepSpeed;
-  const Result<PlanImport> plan = import_plan(trainer, *text, arguments.from, arguments.plan);
+  const std::optional<Trainer> trainer = trainer_named(arguments.layout);
+  if (!trainer) return report_error(console, invalid("no plans of " + arguments.layout));
+  const Result<PlanImport> plan = import_plan(*trainer, *text, arguments.from, arguments.plan);
   if (!plan) return report_error(console, plan.error());
   if (arguments.json) {
-    console.out << json_text({{"scenario", plan->text},
-                              {"taken", plan->taken},
-                              {"assumed", plan->assumed},
-                              {"without_effect", plan->without_effect},
-                              {"lost", plan->lost}});
+    console.out << plan_json(*plan);
   } else if (arguments.out.empty()) {
     console.out << plan->text;
   }
@@ -75,11 +51,8 @@ int import_plan_command(const WeightsArguments& arguments, const Console& consol
   // What the file says may be what a scenario refuses, which the user should know now.
   const LoadedScenario loaded = parse_scenario(plan->text, name, {});
   if (!loaded.ok()) {
-    std::vector<Error> errors;
-    for (const Error& error : loaded.errors) {
-      errors.push_back(error_of_plan(error, *plan, arguments.from, arguments.out));
-    }
-    return report_errors(console, errors);
+    return report_errors(console,
+                         errors_of_plan(loaded.errors, *plan, arguments.from, arguments.out));
   }
   report_warnings(console, loaded.warnings);
   return 0;
@@ -107,7 +80,7 @@ int handover_command(const WeightsArguments& arguments, const Console& console) 
     }
   }
   if (arguments.json) {
-    console.out << json_text({{"text", plan->text}, {"launch", launch}, {"unsaid", plan->unsaid}});
+    console.out << handover_json({plan->text, launch, plan->unsaid});
     return 0;
   }
   report_note(console, "start it with: " + launch);

@@ -1,7 +1,6 @@
 // lockstep validate: simulates published runs and collectives, and compares the results with their
 // measurements.
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,27 +9,15 @@
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/validation_text.hpp"
-#include "core/base/nearest.hpp"
-#include "core/base/read_file.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/collectives.hpp"
 #include "core/validation/plot.hpp"
+#include "core/validation/row_choice.hpp"
 #include "core/validation/training_validation.hpp"
 
 namespace lockstep {
 namespace {
-
-Result<StepPrediction> predicted_step(const Scenario& scenario) {
-  const Result<LayoutFigures> figures = simulated_layout(scenario);
-  if (!figures) return figures.error();
-  const Seconds idle = figures->bubble_fraction * figures->step_time - figures->exposed_comm;
-  return StepPrediction{figures->step_time, figures->memory, figures->exposed_comm, idle};
-}
-
-bool glob_matches(const std::string& pattern, const std::string& text) {
-  return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
-}
 
 std::string took_text(const std::vector<ValidatedRow>& rows, double seconds) {
   std::vector<const ValidatedRow*> slow;
@@ -50,19 +37,9 @@ std::string took_text(const std::vector<ValidatedRow>& rows, double seconds) {
 
 int validate_collectives(const ValidateArguments& arguments, const CsvTable& table,
                          const Console& console) {
-  const CollectiveRows read = read_collective_rows(table);
-  if (!read.errors.empty()) return report_errors(console, read.errors);
-  std::vector<CollectiveRow> chosen;
-  for (const CollectiveRow& row : read.rows) {
-    if (arguments.source.empty() || glob_matches(arguments.source, row.source)) {
-      chosen.push_back(row);
-    }
-  }
-  if (!arguments.row.empty())
-    return report_error(console, invalid("collectives have no ids: --row is of training runs"));
-  if (chosen.empty())
-    return report_error(console, invalid("no row is of a source '" + arguments.source + "'"));
-  const std::vector<ValidatedCollective> rows = validate_collectives(chosen);
+  const CollectiveRows chosen = choose_rows(read_collective_rows(table), arguments);
+  if (!chosen.errors.empty()) return report_errors(console, chosen.errors);
+  const std::vector<ValidatedCollective> rows = validate_collectives(chosen.rows);
   if (!arguments.svg.empty()) {
     std::vector<PlotPoint> points;
     for (const ValidatedCollective& r : rows) {
@@ -81,27 +58,10 @@ int validate_collectives(const ValidateArguments& arguments, const CsvTable& tab
 
 int validate_training(const ValidateArguments& arguments, const CsvTable& table,
                       const Console& console) {
-  TrainingRows read = read_training_rows(table);
-  if (!read.errors.empty()) return report_errors(console, read.errors);
-  std::vector<TrainingRow> chosen;
-  std::vector<std::string> groups, ids;
-  for (const TrainingRow& row : read.rows) {
-    ids.push_back(row.id);
-    groups.push_back(row.group());
-    if (!arguments.source.empty() && !glob_matches(arguments.source, row.group())) continue;
-    if (!arguments.row.empty() && row.id != arguments.row) continue;
-    chosen.push_back(row);
-  }
-  if (chosen.empty()) {
-    const bool row = !arguments.row.empty();
-    const std::string near = nearest(row ? arguments.row : arguments.source, row ? ids : groups);
-    return report_error(console,
-                        invalid(fmt::format("no row of {} is '{}'{}", arguments.file,
-                                            row ? arguments.row : arguments.source,
-                                            near.empty() ? "" : "; did you mean '" + near + "'?")));
-  }
+  const TrainingRows chosen = choose_rows(read_training_rows(table), arguments);
+  if (!chosen.errors.empty()) return report_errors(console, chosen.errors);
   if (arguments.scenario) {
-    for (const TrainingRow& row : chosen) {
+    for (const TrainingRow& row : chosen.rows) {
       const MappedRow mapped = map_row(row, arguments.set);
       console.out << "# " << row.id << ": " << row.source << "\n"
                   << (mapped.scenario ? print_scenario(*mapped.scenario)
@@ -121,7 +81,7 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
     if (live) show_status(console, fmt::format("{} of {} rows", done, all));
   };
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<ValidatedRow> rows = validate_rows(chosen, predicted_step, options);
+  const std::vector<ValidatedRow> rows = validate_rows(chosen.rows, simulated_prediction, options);
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   if (live) show_status(console, "");
   if (!arguments.quiet) report_note(console, took_text(rows, passed.count()));
@@ -149,12 +109,10 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
 }  // namespace
 
 int validate_command(const ValidateArguments& arguments, const Console& console) {
-  const Result<std::string> text = read_file(arguments.file);
-  if (!text) return report_error(console, text.error());
-  const Result<CsvTable> table = parse_csv(*text, arguments.file);
+  const Result<CsvTable> table = read_csv(arguments.file);
   if (!table) return report_error(console, table.error());
-  return table->column("collective") >= 0 ? validate_collectives(arguments, *table, console)
-                                          : validate_training(arguments, *table, console);
+  return has_collectives(*table) ? validate_collectives(arguments, *table, console)
+                                 : validate_training(arguments, *table, console);
 }
 
 }  // namespace lockstep

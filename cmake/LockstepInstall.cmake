@@ -58,9 +58,10 @@ install(FILES ${CMAKE_BINARY_DIR}/generated/LockstepConfig.cmake
               ${CMAKE_BINARY_DIR}/generated/LockstepConfigVersion.cmake
         DESTINATION ${package} COMPONENT library)
 
-# The Python module, where pybind11, Python's headers and numpy are. It needs the public headers
-# only. A sanitized module would need the sanitizer's library before Python's.
-set(LOCKSTEP_PYTHON_FOLDER lib/python3/dist-packages CACHE STRING "where the module is installed")
+# The Python package, where pybind11, Python's headers and numpy are. Its module needs the public
+# headers only, and has the library in it, so that it works wherever it is copied (setup.py makes a
+# wheel of it). A sanitized module would need the sanitizer's library before Python's.
+set(LOCKSTEP_PYTHON_FOLDER lib/python3/dist-packages CACHE STRING "where the package is installed")
 set(python_found OFF)
 if(NOT LOCKSTEP_SANITIZE AND NOT LOCKSTEP_PORTABLE)
   if(NOT DEFINED Python3_EXECUTABLE AND EXISTS /usr/bin/python3)
@@ -80,11 +81,20 @@ endif()
 lockstep_optional("Python module" "${python_found}" "pybind11 and numpy")
 if(python_found)
   pybind11_add_module(lockstep_python MODULE NO_EXTRAS python/module.cpp)
-  target_link_libraries(lockstep_python PRIVATE lockstep_library)
-  set_target_properties(lockstep_python PROPERTIES OUTPUT_NAME lockstep
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python
-    INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../../${CMAKE_LIBRARY_ARCHITECTURE}")
-  install(TARGETS lockstep_python LIBRARY DESTINATION ${LOCKSTEP_PYTHON_FOLDER} COMPONENT python)
+  target_link_libraries(lockstep_python PRIVATE lockstep_api_lockstep)
+  target_link_options(lockstep_python PRIVATE -Wl,--exclude-libs,ALL -Wl,--as-needed)
+  set_target_properties(lockstep_python PROPERTIES OUTPUT_NAME _lockstep
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/lockstep)
+  file(GLOB python_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/lockstep/*.py
+       ${CMAKE_SOURCE_DIR}/python/lockstep/*.pyi ${CMAKE_SOURCE_DIR}/python/lockstep/py.typed)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/python/lockstep)
+  foreach(file IN LISTS python_files)  # so that PYTHONPATH=BUILD/python imports the package
+    get_filename_component(name ${file} NAME)
+    file(CREATE_LINK ${file} ${CMAKE_BINARY_DIR}/python/lockstep/${name} SYMBOLIC)
+  endforeach()
+  install(TARGETS lockstep_python LIBRARY DESTINATION ${LOCKSTEP_PYTHON_FOLDER}/lockstep
+          COMPONENT python)
+  install(FILES ${python_files} DESTINATION ${LOCKSTEP_PYTHON_FOLDER}/lockstep COMPONENT python)
 endif()
 
 set(CPACK_GENERATOR DEB)

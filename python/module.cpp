@@ -1,5 +1,7 @@
-// The Python module "lockstep": api/ with numpy arrays for timelines and memory. docs/library.md
-// has its page. Faults become exceptions of type lockstep.Error.
+// lockstep._lockstep: api/ for the Python package in python/lockstep, with numpy arrays for
+// timelines and memory; figures and answers are JSON texts. Faults become exceptions of type
+// lockstep.Error. python/lockstep/_lockstep.pyi lists what is here.
+#include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -47,12 +49,22 @@ void add_errors(py::module_& m) {
       .def_readonly("file", &api::Fault::file)
       .def_readonly("line", &api::Fault::line)
       .def_readonly("column", &api::Fault::column)
+      .def(py::pickle(
+          [](const api::Fault& f) {
+            return py::make_tuple(static_cast<int>(f.kind), f.message, f.file, f.line, f.column);
+          },
+          [](const py::tuple& t) {
+            return api::Fault{static_cast<api::FaultKind>(t[0].cast<int>()),
+                              t[1].cast<std::string>(), t[2].cast<std::string>(), t[3].cast<int>(),
+                              t[4].cast<int>()};
+          }))
       .def("__str__", [](const api::Fault& f) { return api::to_string(f); })
       .def("__repr__", [](const api::Fault& f) { return "<Fault " + api::to_string(f) + ">"; });
   static const py::object error = py::reinterpret_steal<py::object>(PyErr_NewExceptionWithDoc(
       "lockstep.Error", "What is wrong, all of it; `faults` has the parts.", PyExc_ValueError,
       nullptr));
   error.inc_ref();  // it outlives the interpreter's end
+  error.attr("faults") = py::list();
   m.attr("Error") = error;
   py::register_exception_translator([](std::exception_ptr thrown) {  // NOLINT: its signature
     try {
@@ -67,26 +79,14 @@ void add_errors(py::module_& m) {
 
 void add_scenario_and_program(py::module_& m) {
   using Released = py::call_guard<py::gil_scoped_release>;
-  const std::vector<std::string> nothing;
   py::class_<api::Scenario>(m, "Scenario", "What is trained, where and how.")
       .def_static(
-          "load",
-          [](const std::string& path, const std::vector<std::string>& set) {
-            return value_of(api::Scenario::load(path, set));
+          "parse_sweep",
+          [](const std::string& text, const std::vector<std::string>& set,
+             const std::string& file) {
+            return value_of(api::Scenario::parse_sweep(text, set, file));
           },
-          py::arg("path"), py::arg("set") = nothing, "Reads a file; set has \"section.key=value\".")
-      .def_static(
-          "parse",
-          [](const std::string& text, const std::vector<std::string>& set) {
-            return value_of(api::Scenario::parse(text, set));
-          },
-          py::arg("text"), py::arg("set") = nothing)
-      .def_static(
-          "load_sweep",
-          [](const std::string& path, const std::vector<std::string>& set) {
-            return value_of(api::Scenario::load_sweep(path, set));
-          },
-          py::arg("path"), py::arg("set") = nothing, "Every point of a file's [sweep].")
+          py::arg("text"), py::arg("set"), py::arg("file"), "Every point of a text's [sweep].")
       .def_property_readonly("label", &api::Scenario::label)
       .def_property_readonly("text", &api::Scenario::text)
       .def_property_readonly("ranks", &api::Scenario::ranks)
@@ -144,19 +144,16 @@ void add_runs(py::module_& m) {
                              })
       .def_readonly("kinds", &M::kinds)
       .def("__len__", [](const M& memory) { return memory.rank.size(); });
-  py::class_<api::Figures>(m, "Figures", "The figures of a step; docs/report.md has formulas.")
-      .def_readonly("step_time_s", &api::Figures::step_time_s)
-      .def_readonly("tokens_per_s", &api::Figures::tokens_per_s)
-      .def_readonly("images_per_s", &api::Figures::images_per_s)
-      .def_readonly("mfu", &api::Figures::mfu)
-      .def_readonly("bubble_fraction", &api::Figures::bubble_fraction)
-      .def_readonly("exposed_comm_s", &api::Figures::exposed_comm_s)
-      .def_readonly("peak_memory_bytes", &api::Figures::peak_memory_bytes);
   py::class_<api::Run>(m, "Run", "A step that was simulated or recorded.")
-      .def_property_readonly("figures", &api::Run::figures)
       .def("timeline", &api::Run::timeline, Released())
       .def("memory", &api::Run::memory, Released())
-      .def("report_json", &api::Run::report_json)
+      .def("report_json", &api::Run::report_json, Released())
+      .def(
+          "save",
+          [](const api::Run& run, const std::string& folder) {
+            if (auto faults = run.save(folder); !faults.empty()) throw Failure{faults};
+          },
+          py::arg("folder"), Released(), "Writes a run folder, which open() reads.")
       .def(
           "write_trace",
           [](const api::Run& run, const std::string& path) {
@@ -167,8 +164,12 @@ void add_runs(py::module_& m) {
       "open", [](const std::string& path) { return value_of(api::Run::open(path)); },
       py::arg("path"), Released(), "A run folder, or a trace of Lockstep's or PyTorch's.");
   m.def(
-      "simulate", [](const api::Scenario& scenario) { return value_of(api::simulate(scenario)); },
-      py::arg("scenario"), Released(), "One step of a scenario.");
+      "simulate",
+      [](const api::Scenario& scenario, bool limited) {
+        return value_of(api::simulate(scenario, limited));
+      },
+      py::arg("scenario"), py::arg("limited"), Released(),
+      "One step of a scenario; unless `limited`, whether it fits or not.");
 }
 
 void add_search(py::module_& m) {
@@ -187,18 +188,57 @@ void add_search(py::module_& m) {
          int threads, int finalists) {
         return value_of(api::search(scenario, {only, seconds, threads, finalists}));
       },
-      py::arg("scenario"), py::arg("only") = std::vector<std::string>(), py::arg("seconds") = 60.0,
-      py::arg("threads") = 0, py::arg("finalists") = 0, py::call_guard<py::gil_scoped_release>(),
+      py::arg("scenario"), py::arg("only"), py::arg("seconds"), py::arg("threads"),
+      py::arg("finalists"), py::call_guard<py::gil_scoped_release>(),
       "The fastest layouts of the scenario's cluster.");
+}
+
+void add_questions(py::module_& m) {
+  using Released = py::call_guard<py::gil_scoped_release>;
+  m.def("compare_json", &api::compare_json, py::arg("a"), py::arg("b"), Released());
+  m.def(
+      "collective_json",
+      [](const std::string& kind, const std::string& bytes, const std::string& cluster, int nodes,
+         int ranks, bool sweep) {
+        return value_of(api::collective_json({kind, bytes, cluster, nodes, ranks, sweep}));
+      },
+      py::arg("kind"), py::arg("bytes"), py::arg("cluster"), py::arg("nodes"), py::arg("ranks"),
+      py::arg("sweep"), Released());
+  m.def(
+      "validate_json",
+      [](const std::string& file, const std::string& source, const std::string& row,
+         const std::vector<std::string>& set, int threads, bool rows,
+         const std::function<void(std::size_t, std::size_t)>& progress) {
+        return value_of(api::validate_json(file, {source, row, set, threads, rows, progress}));
+      },
+      py::arg("file"), py::arg("source"), py::arg("row"), py::arg("set"), py::arg("threads"),
+      py::arg("rows"), py::arg("progress"), Released());
+  m.def(
+      "import_json",
+      [](const std::string& trainer, const std::string& file, const std::string& model,
+         const std::string& cluster, int nodes, int seq_len) {
+        return value_of(api::import_json(trainer, file, {model, cluster, nodes, seq_len}));
+      },
+      py::arg("trainer"), py::arg("file"), py::arg("model"), py::arg("cluster"), py::arg("nodes"),
+      py::arg("seq_len"));
+  m.def(
+      "export_json",
+      [](const std::string& trainer, const api::Scenario& scenario) {
+        return value_of(api::export_json(trainer, scenario));
+      },
+      py::arg("trainer"), py::arg("scenario"));
+  m.def("models_json", &api::models_json);
+  m.def("clusters_json", &api::clusters_json);
 }
 
 }  // namespace
 
-PYBIND11_MODULE(lockstep, m) {
-  m.doc() = "Lockstep: distributed training, lowered to a program, verified and simulated.";
+PYBIND11_MODULE(_lockstep, m) {
+  m.doc() = "What the package lockstep stands on.";
   m.attr("__version__") = api::version();
   add_errors(m);
   add_scenario_and_program(m);
   add_runs(m);
   add_search(m);
+  add_questions(m);
 }

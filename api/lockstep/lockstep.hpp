@@ -4,6 +4,7 @@
 
 #include "lockstep/export.hpp"
 #include "lockstep/program.hpp"
+#include "lockstep/questions.hpp"
 #include "lockstep/result.hpp"
 #include "lockstep/run.hpp"
 #include "lockstep/scenario.hpp"

@@ -1,8 +1,8 @@
 #include "lockstep/run.hpp"
 
-#include "backends/sim/sim_backend.hpp"
+#include <filesystem>
+
 #include "backends/simulated_step.hpp"
-#include "core/lower/lower.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "lockstep/data.hpp"
 
@@ -15,15 +15,13 @@ Result<Run> Run::open(const std::string& path) {
   return Run(std::make_shared<const Data>(Data{std::move(*run)}));
 }
 
-Result<Run> simulate(const Scenario& scenario) {
-  const lockstep::Scenario& s = scenario.data().scenario;
-  const lockstep::Result<lockstep::Program> program = lower_to_fit(s);
-  if (!program) return faults_of(program.error());
-  lockstep::Result<RunResult> ran = SimBackend(s.what_if).run(*program, s.cluster, {});
+Result<Run> simulate(const Scenario& scenario, bool limited) {
+  lockstep::Result<SimulatedRun> ran =
+      simulated_run(scenario.data().scenario, limited ? Devices::AsTheyAre : Devices::Unlimited);
   if (!ran) return faults_of(ran.error());
   lockstep::Run run;
   run.trace = std::move(ran->trace);
-  run.report = analyze(run.trace, *program, s.cluster);
+  run.report = std::move(ran->report);
   return Run(std::make_shared<const Run::Data>(Run::Data{std::move(run)}));
 }
 
@@ -71,6 +69,16 @@ MemoryTimeline Run::memory() const {
 }
 
 std::string Run::report_json() const { return lockstep::report_json(data_->run.report); }
+
+std::vector<Fault> Run::save(const std::string& folder) const {
+  const std::filesystem::path path(folder);
+  std::error_code ignored;  // writing says what is wrong
+  std::filesystem::create_directories(path, ignored);
+  if (auto faults = write_trace((path / "trace.json.gz").string()); !faults.empty()) return faults;
+  const lockstep::Result<void> written = write_file((path / "report.json").string(), report_json());
+  if (!written) return faults_of(written.error());
+  return {};
+}
 
 std::vector<Fault> Run::write_trace(const std::string& path) const {
   const lockstep::Result<void> written = write_chrome_trace(data_->run.trace, path);

@@ -53,19 +53,22 @@ class LOCKSTEP_EXPORT Run {
   Timeline timeline() const;
   MemoryTimeline memory() const;
   std::string report_json() const;  // report.json of docs/report.md
+  /// Writes a run folder, which open() reads: report.json and trace.json.gz.
+  std::vector<Fault> save(const std::string& folder) const;
   /// Writes the trace for Perfetto, compressed if the name ends in ".gz". Empty: it is written.
   std::vector<Fault> write_trace(const std::string& path) const;
 
   struct Data;  // the library's own
   explicit Run(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  const Data& data() const { return *data_; }
 
  private:
   std::shared_ptr<const Data> data_;
 };
 
 /// Lowers the scenario and simulates one step of it. A fault of kind OutOfMemory says what of it
-/// does not fit.
-LOCKSTEP_EXPORT Result<Run> simulate(const Scenario& scenario);
+/// does not fit, unless `limited` is false: then devices have as much memory as is needed.
+LOCKSTEP_EXPORT Result<Run> simulate(const Scenario& scenario, bool limited = true);
 
 }  // namespace v1
 }  // namespace lockstep::api

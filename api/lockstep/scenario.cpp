@@ -69,8 +69,15 @@ Result<Scenario> Scenario::load(const std::string& path, const std::vector<std::
   return only_one(load_sweep(path, set));
 }
 
-Result<Scenario> Scenario::parse(const std::string& text, const std::vector<std::string>& set) {
-  return only_one(scenarios_of(parse_scenario(text, "scenario.toml", set)));
+Result<Scenario> Scenario::parse(const std::string& text, const std::vector<std::string>& set,
+                                 const std::string& file) {
+  return only_one(parse_sweep(text, set, file));
+}
+
+Result<std::vector<Scenario>> Scenario::parse_sweep(const std::string& text,
+                                                    const std::vector<std::string>& set,
+                                                    const std::string& file) {
+  return scenarios_of(parse_scenario(text, file, set));
 }
 
 std::string Scenario::label() const { return data_->label; }

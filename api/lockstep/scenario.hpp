@@ -16,8 +16,13 @@ class LOCKSTEP_EXPORT Scenario {
   /// Reads a file. An override is "section.key=value", as --set of the command line takes it. All
   /// faults of the file are reported; a file with a [sweep] is one, see load_sweep().
   static Result<Scenario> load(const std::string& path, const std::vector<std::string>& set = {});
-  /// The same of a text; relative paths in it are relative to the working folder.
-  static Result<Scenario> parse(const std::string& text, const std::vector<std::string>& set = {});
+  /// The same of a text; relative paths in it are relative to the folder of `file`, which names it
+  /// in errors.
+  static Result<Scenario> parse(const std::string& text, const std::vector<std::string>& set = {},
+                                const std::string& file = "scenario.toml");
+  static Result<std::vector<Scenario>> parse_sweep(const std::string& text,
+                                                   const std::vector<std::string>& set = {},
+                                                   const std::string& file = "scenario.toml");
   /// Every point of a file's [sweep], or its only scenario.
   static Result<std::vector<Scenario>> load_sweep(const std::string& path,
                                                   const std::vector<std::string>& set = {});

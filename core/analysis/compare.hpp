@@ -75,6 +75,8 @@ struct Comparison {
 };
 
 Comparison compare(const Report& a, const Trace& trace_a, const Report& b, const Trace& trace_b);
+/// Both reports, and what they differ in, as JSON with a final line end.
+std::string comparison_json(const Report& a, const Report& b, const Comparison& comparison);
 /// Comparison::memory, of samples that the traces need not have themselves.
 std::vector<MemoryDifference> compare_memory(const Trace& a,
                                              const std::vector<MemorySample>& samples_a,

@@ -25,4 +25,7 @@ inline constexpr std::string_view kTrainers[] = {"torchtitan", "megatron", "deep
 /// a scenario that none of them can train: one of given times, or of images.
 Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario);
 
+/// As JSON, with a final line end.
+std::string handover_json(const Handover& plan);
+
 }  // namespace lockstep

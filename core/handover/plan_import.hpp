@@ -49,6 +49,16 @@ Result<PlanImport> from_deepspeed(std::string_view text, const std::string& file
 Result<PlanImport> import_plan(Trainer trainer, std::string_view text, const std::string& file,
                                const PlanOptions& options);
 
+/// The trainer whose plans are called that ("megatron"); nullopt if there is none.
+std::optional<Trainer> trainer_named(std::string_view name);
+/// The scenario and the account of it, as JSON with a final line end.
+std::string plan_json(const PlanImport& plan);
+/// Errors of the scenario that was made of a plan, as those of the plan's file `from`: what that
+/// file says, or leaves out, is what the user can mend. `scenario_file` is where the scenario was
+/// written; empty: nowhere.
+std::vector<Error> errors_of_plan(const std::vector<Error>& errors, const PlanImport& plan,
+                                  const std::string& from, const std::string& scenario_file);
+
 /// Whose file this is, by its content, if it is none of ours.
 std::optional<Trainer> recognize_plan(std::string_view text, const std::string& file);
 
