@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -223,6 +224,17 @@ class PickleTest(unittest.TestCase):
         error = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual(str(error), str(caught.exception))
         self.assertEqual(error.faults[0].message, caught.exception.faults[0].message)
+
+
+class PageTest(unittest.TestCase):
+    def test_the_heat_map_of_the_page_is_what_its_example_draws(self):
+        picture = ROOT / "docs/images/heat-map.svg"
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / "heat-map.svg"
+            subprocess.run([sys.executable, ROOT / "examples/python/heat_map.py", made], check=True)
+            if os.environ.get("LOCKSTEP_UPDATE_DOCS"):
+                picture.write_bytes(made.read_bytes())
+            self.assertEqual(made.read_text(), picture.read_text())
 
 
 class StubTest(unittest.TestCase):
