@@ -86,7 +86,9 @@ class Replay::Replayed {
     for (const Call& call : calls_) {
       const std::vector<Kernel>& kernels = program_.function(call.op->function()).kernels;
       double usual = 0;
-      for (const Kernel& kernel : kernels) usual += find(known, kernel)->seconds;
+      for (const Kernel& kernel : kernels) {  // `known` has no Delay
+        if (const auto same = find(known, kernel); same != known.end()) usual += same->seconds;
+      }
       const auto op = static_cast<std::size_t>(call.op - role_.ops.data());
       for (std::size_t s = 0; usual > 0 && s < of_steps.size(); ++s) {
         const auto begin = times_.begin() + static_cast<std::ptrdiff_t>(s * kernels_ + place);

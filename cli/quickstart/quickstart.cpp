@@ -69,7 +69,6 @@ struct Moment {
 
 struct Measured {
   RunResult run;
-  int traced = 0;                               // steps
   Moment begin, from, to, end;                  // of the training, and of the traced steps
   double step_time = 0;                         // mean of the traced steps, s
   double replayed = 0, replayed_processor = 0;  // s of the training that were not spent on it
@@ -94,7 +93,7 @@ Result<Measured> train(const Program& program, const Scenario& scenario,
   RunOptions run;
   run.steps = steps;
   run.trace_from = steps / 2;  // when caches, clocks and allocators have settled
-  run.trace_steps = measured.traced = std::min(kMostTraced, steps - run.trace_from);
+  run.trace_steps = std::min(kMostTraced, steps - run.trace_from);
   run.dataset = scenario.dataset_path();
   measured.begin = measured.from = measured.to = Moment::now();
   run.on_step = [&](const StepResult& step) {
