@@ -8,8 +8,8 @@
 namespace lockstep {
 namespace {
 
-// The first byte of what processes say to each other; else it is the kind of an error.
-constexpr std::byte kFine{0xff}, kRefuses{0xfe};
+// The first byte of what processes say to each other.
+constexpr std::byte kGives{0xff}, kRefuses{0xfe};
 
 }  // namespace
 
@@ -32,9 +32,11 @@ Result<void> Saver::save(int step, std::int64_t samples,
       done = write(head);
     } catch (const std::exception& exception) {
       done = Error{ErrorKind::Device, std::string("saving failed: ") + exception.what(), {}};
-      process_.fail(done.error());  // the others wait for this process
     }
     if (done) return;
+    // The others wait for this process. It tells them itself, before any of them can send the same
+    // error back as its own.
+    process_.fail(done.error());
     const std::lock_guard lock(mutex_);
     error_ = done.error();
   });
@@ -65,24 +67,28 @@ std::optional<std::string> Saver::refused() const {
 Result<void> Saver::write(const StateHead& head) {
   const Counted occupied(process_.activity->occupied);  // nobody takes it for one that hangs
   const bool leads = process_.index() == 0;
-  const std::vector<std::byte> nothing;
-  const auto done = [&](const Result<void>& result) {
-    return result ? Said{nothing, ""} : Said{result.error(), ""};
-  };
-  Result<void> step = snapshot_.copy();
-  if (step && leads) step = store_.begin(head);
-  // Nobody writes before the leader has made room.
-  if (auto all = share(done(step)); !all) return all.error();
-  for (const StateSnapshot::Piece& piece : snapshot_.pieces()) {
-    if (!step || process_.failure().is_set()) break;
-    step = store_.write(head, piece.tensor, piece.begin, snapshot_.values(piece));
+  if (auto copied = snapshot_.copy(); !copied) return copied;
+  if (leads) {
+    if (auto begun = store_.begin(head); !begun) return begun;
   }
-  const Result<std::vector<std::byte>> receipt = store_.finish_writing();
-  const auto receipts = share(step ? Said{receipt, store_.refusal()} : done(step));
+  // Nobody writes before the leader has made room.
+  if (auto all = share({}); !all) return all.error();
+  Result<void> written;
+  for (const StateSnapshot::Piece& piece : snapshot_.pieces()) {
+    if (written) written = process_.failure().result();
+    if (!written) break;
+    written = store_.write(head, piece.tensor, piece.begin, snapshot_.values(piece));
+  }
+  auto receipt = store_.finish_writing();  // closes its files, whatever happened
+  if (!written) return written;
+  if (!receipt) return receipt.error();
+  const auto receipts = share({std::move(*receipt), store_.refusal()});
   if (!receipts) return receipts.error();
   if (!*receipts) return {};
-  if (leads) step = store_.commit(head, **receipts);
-  if (auto all = share(done(step)); !all) return all.error();
+  if (leads) {
+    if (auto committed = store_.commit(head, **receipts); !committed) return committed;
+  }
+  if (auto all = share({}); !all) return all.error();
   const std::lock_guard lock(mutex_);
   saved_ = head.step;
   return {};
@@ -94,42 +100,34 @@ void Saver::refuse(const std::string& why) {
 }
 
 Result<std::optional<Saver::Given>> Saver::share(const Said& own) {
-  std::vector<std::byte> message{kFine};
+  std::vector<std::byte> message{own.refusal.empty() ? kGives : kRefuses};
   const auto add = [&](const auto& text) {
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
     message.insert(message.end(), bytes, bytes + text.size());
   };
-  if (!own.given) {
-    message[0] = static_cast<std::byte>(own.given.error().kind);
-    add(to_string(own.given.error()));
-  } else if (!own.refusal.empty()) {
-    message[0] = kRefuses;
-    add(own.refusal);
+  if (own.refusal.empty()) {
+    add(own.given);
   } else {
-    add(*own.given);
+    add(own.refusal);
   }
   auto all = all_gather(process_, message, process_.max_tag());
-  // A process that heard this one's error may have failed before the exchange ended here.
-  if (!all) return own.given ? all.error() : own.given.error();
+  if (!all) return all.error();
   bool refused = false;
   for (std::size_t i = 0; i < all->size(); ++i) {
     std::vector<std::byte>& said = (*all)[i];
-    const std::byte first =
-        said.empty() ? std::byte{static_cast<unsigned char>(ErrorKind::Device)} : said[0];
-    if (!said.empty()) said.erase(said.begin());
-    if (first == kFine) continue;
+    if (said.empty() || (said[0] != kGives && said[0] != kRefuses)) {
+      return Error{ErrorKind::Device,
+                   "process " + std::to_string(i) + " sends something else than its part of a save",
+                   std::nullopt};
+    }
+    const bool refuses = said[0] == kRefuses;
+    said.erase(said.begin());
+    if (!refuses) continue;
     std::string text(said.size(), '\0');
     std::transform(said.begin(), said.end(), text.begin(),
                    [](std::byte b) { return static_cast<char>(b); });
-    if (first == kRefuses) {
-      refuse(text);
-      refused = true;
-    } else if (static_cast<int>(i) == process_.index() && !own.given) {
-      return own.given.error();
-    } else {
-      return Error{kind_on_wire(std::to_integer<unsigned char>(first)),
-                   "process " + std::to_string(i) + ": " + text, std::nullopt};
-    }
+    refuse(text);
+    refused = true;
   }
   if (refused) return std::optional<Given>();
   return std::optional(std::move(*all));

@@ -51,10 +51,11 @@ class Saver {
 
  private:
   Result<void> write(const StateHead& head);  // on the thread
-  /// Tells the others how far this process has come; returns what they all have to give, or nothing
-  /// if any of them refuses. Error: that of the first that has one.
+  /// Tells the others that this process has come so far, and what it gives or why it refuses;
+  /// returns what they all give, by process, or nothing if any of them refuses. Error: that of a
+  /// process that has failed.
   struct Said {
-    Result<std::vector<std::byte>> given;
+    std::vector<std::byte> given;
     std::string refusal;
   };
   using Given = std::vector<std::vector<std::byte>>;
