@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "core/advice/question.hpp"
 #include "core/generate/sampling.hpp"
 #include "core/handover/plan_import.hpp"
 #include "core/validation/collective_question.hpp"
@@ -94,16 +95,7 @@ struct LessonArguments {
 };
 int lesson_command(const LessonArguments& arguments, const Console& console);
 
-struct RecommendArguments {
-  std::string params;  // "7B", "1.3e9": a decoder of that size on A100s
-  double gpu_mem = 0;  // GB
-  int gpus = 0;
-  std::string interconnect = "nvlink";
-  std::string model;    // instead of these: a preset, or a Hugging Face config.json
-  std::string cluster;  // a preset or a profile (.toml)
-  int nodes = 1;
-  int batch = 0;        // sequences of a step; 0: 16,384 tokens for every GPU
-  int seq_len = 0;      // 0: the model's, at most 8,192
+struct RecommendArguments : RecommendQuestion {
   double seconds = 60;  // after this time no further layouts are tried
   int threads = 0;      // 0: one for each core
   bool json = false;

@@ -71,6 +71,10 @@ void PlanningCommands::add_recommend(CLI::App* sub) {
   sub->add_option("--seq-len", recommend_.seq_len, "tokens of a sequence (the model's, to 8192)")
       ->check(CLI::Range(1, 1 << 30))
       ->type_name("N");
+  sub->add_flag("--offload", recommend_.offload, "also layouts with states in host memory");
+  sub->add_option("--lora", recommend_.lora, "train adapters of this rank alone")
+      ->check(CLI::Range(1, 1 << 16))
+      ->type_name("RANK");
   sub->add_option("--params", recommend_.params, "instead of a model: 125M, 7B, 1.3e9");
   sub->add_option("--gpu-mem", recommend_.gpu_mem, "instead of a cluster: memory of a GPU")
       ->type_name("GB")

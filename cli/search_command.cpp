@@ -6,13 +6,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/other_file.hpp"
-#include "cli/time_shares.hpp"
+#include "core/advice/recommend.hpp"
+#include "core/advice/space_json.hpp"
+#include "core/advice/time_shares.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
@@ -121,14 +122,6 @@ std::string spare_text(const SpaceResult& result) {
       capacity / (1 + kMeasuredMemoryOver) / 1e9);
 }
 
-/// How sure it is that the first of the layouts that were simulated is the fastest; nullopt where
-/// there is no other, or it is not the fastest.
-std::optional<double> probability_of_first(const SpaceResult& result) {
-  if (result.found.size() < 2) return std::nullopt;
-  const Seconds a = result.found[0].figures.step_time, b = result.found[1].figures.step_time;
-  return b < a ? std::nullopt : std::optional(certainty(a, b));
-}
-
 std::string certainty_text(const SpaceResult& result) {
   const std::optional<double> sure = probability_of_first(result);
   if (!sure) return "";
@@ -160,78 +153,6 @@ std::string sensitivity_text(const SensitivityReport& report, const Screen& scre
                     screen, 2);
   }
   return text;
-}
-
-nlohmann::ordered_json sensitivity_json(const SensitivityReport& report) {
-  nlohmann::ordered_json changes = nlohmann::ordered_json::array(), tipping = changes;
-  for (const Sensitivity& s : report.changes) {
-    changes.push_back(
-        {{"change", s.change}, {"fits", s.fits}, {"slower", s.slower}, {"winner", s.winner}});
-  }
-  for (const TippingPoint& t : report.tipping) {
-    tipping.push_back({{"what", t.what}, {"factor", t.factor}, {"winner", t.winner}});
-  }
-  return {{"changes", changes}, {"tipping_points", tipping}};
-}
-
-nlohmann::ordered_json counts_json(const SpaceCounts& c) {
-  return {{"layouts", c.layouts},
-          {"too_large_by_bound", c.too_large},
-          {"too_slow_by_bound", c.too_slow},
-          {"refused", c.refused},
-          {"estimated", c.estimated},
-          {"too_large_by_estimate", c.estimated_large},
-          {"larger_than_these", c.implied_large},
-          {"small_programs", c.probes},
-          {"simulated", c.simulated},
-          {"too_large_as_simulated", c.simulated_large},
-          {"settings_simulated", c.settings}};
-}
-
-nlohmann::ordered_json found_json(const SpaceResult& result, const std::string& unit) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const FoundLayout& found : result.found) {
-    const LayoutFigures& f = found.figures;
-    list.push_back({{"layout", layout_name(found.scenario)},
-                    {unit + "_per_s", f.throughput},
-                    {"mfu", f.mfu},
-                    {"step_time_s", f.step_time.v},
-                    {"bubble_fraction", f.bubble_fraction},
-                    {"exposed_comm_s", f.exposed_comm.v},
-                    {"peak_memory_bytes", f.peak_memory.v},
-                    {"needed_memory_bytes", f.memory.needed.v},
-                    {"scenario", print_scenario(found.scenario)}});
-  }
-  return list;
-}
-
-nlohmann::ordered_json estimated_json(const std::vector<EstimatedLayout>& layouts) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const EstimatedLayout& e : layouts) {
-    list.push_back({{"layout", layout_name(e.scenario)},
-                    {"family", family_of(e.point)},
-                    {"step_time_s", e.estimate.step_time.v},
-                    {"needed_memory_bytes", e.estimate.needed.v}});
-  }
-  return list;
-}
-
-/// The best of each family, with why it is slower than the best of all, and the families that lost.
-nlohmann::ordered_json families_json(const SpaceResult& result) {
-  nlohmann::ordered_json list = estimated_json(result.families);
-  for (std::size_t i = 0; i < result.families.size(); ++i) {
-    list[i]["because"] = i == 0 ? "" : why_slower(result.estimated.front(), result.families[i]);
-  }
-  return list;
-}
-nlohmann::ordered_json lost_json(const SpaceResult& result) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const LostFamily& f : result.lost) {
-    if (result.estimated.empty()) break;
-    list.push_back(
-        {{"family", f.name}, {"because", why_lost(f, result.estimated.front(), result.capacity)}});
-  }
-  return list;
 }
 
 /// What the best of several sizes of a cluster, and batches, has most of.
@@ -313,9 +234,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   options.finalists = arguments.finalists;
   if (arguments.objective == "memory") options.objective = Objective::Memory;
   options.exhaustive = arguments.exhaustive;
-  options.threads = arguments.threads > 0
-                        ? arguments.threads
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.threads = search_threads(arguments.threads);
   const std::string unit = trained_on(base);
   const bool live = console.live && !arguments.quiet;
   options.progress = [&](const SpaceNews& news) {
@@ -417,17 +336,8 @@ int search_command(const SearchArguments& arguments, const Console& console) {
                       {"seconds", seconds_since(begun)},
                       {"stopped", stopped},
                       {"dollars_per_step", known(cost)},
-                      {"joules_per_step", known(energy)},
-                      {"memory_of_rank_bytes", result->capacity.v},
-                      {"counts", counts_json(result->counts)},
-                      {"found", found_json(*result, unit)},
-                      {"families", families_json(*result)},
-                      {"lost_families", lost_json(*result)},
-                      {"front", estimated_json(result->front)},
-                      {"undecided", result->undecided}});
-      if (const std::optional<double> sure = probability_of_first(*result)) {
-        json.back()["certainty"] = *sure;
-      }
+                      {"joules_per_step", known(energy)}});
+      json.back().update(space_json(*result, unit));
       if (!type.empty()) json.back()["dtype"] = type;
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;

@@ -172,29 +172,25 @@ void add_runs(py::module_& m) {
       "One step of a scenario; unless `limited`, whether it fits or not.");
 }
 
-void add_search(py::module_& m) {
-  py::class_<api::Layout>(m, "Layout", "A layout that fits, simulated in full.")
-      .def_readonly("name", &api::Layout::name)
-      .def_readonly("scenario", &api::Layout::scenario)
-      .def_readonly("step_time_s", &api::Layout::step_time_s)
-      .def_readonly("tokens_per_s", &api::Layout::tokens_per_s)
-      .def_readonly("mfu", &api::Layout::mfu)
-      .def_readonly("bubble_fraction", &api::Layout::bubble_fraction)
-      .def_readonly("needed_memory_bytes", &api::Layout::needed_memory_bytes)
-      .def("__repr__", [](const api::Layout& l) { return "<Layout " + l.name + ">"; });
-  m.def(
-      "search",
-      [](const api::Scenario& scenario, const std::vector<std::string>& only, double seconds,
-         int threads, int finalists) {
-        return value_of(api::search(scenario, {only, seconds, threads, finalists}));
-      },
-      py::arg("scenario"), py::arg("only"), py::arg("seconds"), py::arg("threads"),
-      py::arg("finalists"), py::call_guard<py::gil_scoped_release>(),
-      "The fastest layouts of the scenario's cluster.");
-}
-
 void add_questions(py::module_& m) {
   using Released = py::call_guard<py::gil_scoped_release>;
+  m.def(
+      "search_json",
+      [](const api::Scenario& scenario, const std::vector<std::string>& only, double seconds,
+         int threads, int finalists) {
+        return value_of(api::search_json(scenario, {only, seconds, threads, finalists}));
+      },
+      py::arg("scenario"), py::arg("only"), py::arg("seconds"), py::arg("threads"),
+      py::arg("finalists"), Released());
+  m.def(
+      "recommend_json",
+      [](const std::string& model, const std::string& cluster, int nodes, int batch, int seq_len,
+         bool offload, int lora, double seconds, int threads) {
+        return value_of(api::recommend_json(
+            {model, cluster, nodes, batch, seq_len, offload, lora, seconds, threads}));
+      },
+      py::arg("model"), py::arg("cluster"), py::arg("nodes"), py::arg("batch"), py::arg("seq_len"),
+      py::arg("offload"), py::arg("lora"), py::arg("seconds"), py::arg("threads"), Released());
   m.def("compare_json", &api::compare_json, py::arg("a"), py::arg("b"), Released());
   m.def(
       "collective_json",
@@ -239,6 +235,5 @@ PYBIND11_MODULE(_lockstep, m) {
   add_errors(m);
   add_scenario_and_program(m);
   add_runs(m);
-  add_search(m);
   add_questions(m);
 }

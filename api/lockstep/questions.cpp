@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "backends/simulated_step.hpp"
+#include "core/advice/advice_json.hpp"
 #include "core/analysis/compare.hpp"
 #include "core/base/read_file.hpp"
 #include "core/handover/handover.hpp"
@@ -30,6 +31,21 @@ Result<std::string> validate_collectives(const CsvTable& table, const RowChoice&
 }
 
 }  // namespace
+
+Result<std::string> recommend_json(const RecommendOptions& options) {
+  RecommendQuestion question;
+  question.model = options.model;
+  question.cluster = options.cluster;
+  question.nodes = options.nodes;
+  question.batch = options.batch;
+  question.seq_len = options.seq_len;
+  question.offload = options.offload;
+  question.lora = options.lora;
+  const lockstep::Result<Advice> advice = recommend(question, simulated_layout, simulated_probe,
+                                                    {options.seconds, options.threads, {}});
+  if (!advice) return faults_of(advice.error());
+  return advice_json(*advice).dump();
+}
 
 std::string compare_json(const Run& a, const Run& b) {
   const lockstep::Run &one = a.data().run, &other = b.data().run;

@@ -1,5 +1,5 @@
-// Questions: what the commands compare, collective, validate, import, export and list answer, as
-// the JSON that they print with --json.
+// Questions: what the commands recommend, compare, collective, validate, import, export and
+// list answer, as the JSON that they print with --json.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,21 @@
 
 namespace lockstep::api {
 inline namespace v1 {
+
+struct RecommendOptions {
+  std::string model;             // a preset, or a Hugging Face folder or config.json
+  std::string cluster = "h100";  // a preset, or a profile's file
+  int nodes = 1;
+  int batch = 0;         // sequences of a step; 0: 16,384 tokens for every GPU
+  int seq_len = 0;       // 0: the model's, at most 8,192
+  bool offload = false;  // also layouts with states in host memory
+  int lora = 0;          // rank of adapters that are trained alone; 0: none
+  double seconds = 60;   // try no further layouts after so long
+  int threads = 0;       // 0: one for each core
+};
+/// The fastest layout of a model on a cluster, beside it what the rules of thumb say, and what
+/// would fit where nothing does.
+LOCKSTEP_EXPORT Result<std::string> recommend_json(const RecommendOptions& options);
 
 /// Both reports, and what they differ in.
 LOCKSTEP_EXPORT std::string compare_json(const Run& a, const Run& b);

@@ -31,6 +31,9 @@ struct Layout {
 /// Layouts that fit and were simulated in full, the fastest first (docs/search.md).
 LOCKSTEP_EXPORT Result<std::vector<Layout>> search(const Scenario& scenario,
                                                    const SearchOptions& options = {});
+/// The same as JSON, with more figures, the best of each family, and why others lost.
+LOCKSTEP_EXPORT Result<std::string> search_json(const Scenario& scenario,
+                                                const SearchOptions& options = {});
 
 }  // namespace v1
 }  // namespace lockstep::api

@@ -86,4 +86,10 @@ double certainty(Seconds a, Seconds b) {
   return 0.5 * std::erfc(-std::log(b.v / a.v) / kOrderDeviation / std::sqrt(2.0));
 }
 
+std::optional<double> probability_of_first(const SpaceResult& result) {
+  if (result.found.size() < 2) return std::nullopt;
+  const Seconds a = result.found[0].figures.step_time, b = result.found[1].figures.step_time;
+  return b < a ? std::nullopt : std::optional(certainty(a, b));
+}
+
 }  // namespace lockstep

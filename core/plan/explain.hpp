@@ -1,6 +1,7 @@
 // Explain: why layouts lose, in numbers; and how sure the order of layouts is.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/base/units.hpp"
@@ -22,6 +23,10 @@ std::string why_lost(const LostFamily& family, const EstimatedLayout& best, Byte
 /// Requires a <= b. The errors of two layouts of one model on one cluster differ by a normal
 /// deviation of kOrderDeviation.
 double certainty(Seconds a, Seconds b);
+
+/// How sure it is that the first of the layouts that were simulated is the fastest; nullopt where
+/// there is no other, or it is not the fastest.
+std::optional<double> probability_of_first(const SpaceResult& result);
 
 /// The standard deviation of the difference of two errors, simulated / measured. Nine in ten of the
 /// published runs are within 11.8 % and half within 3.7 % (docs/validation.md), which a normal

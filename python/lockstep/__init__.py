@@ -12,14 +12,15 @@ raised as an Error with all its ``faults``. docs/python.md is the guide.
 from ._figures import Figures
 from ._lockstep import Error, Fault, MemoryNeed, MemoryTimeline, Timeline, __version__
 from ._program import Program, lower
-from ._questions import (Imported, Layout, Layouts, clusters, collective, collective_sweep, export,
-                         gpus, import_, models, search, validate)
+from ._questions import (Imported, Layout, Layouts, Recommendation, clusters, collective,
+                         collective_sweep, export, gpus, import_, models, recommend, search,
+                         validate)
 from ._run import Run, Runs, compare, open, simulate, simulate_many, sweep
 from ._scenario import Scenario
 
 __all__ = [
     "Error", "Fault", "Figures", "Imported", "Layout", "Layouts", "MemoryNeed", "MemoryTimeline",
-    "Program", "Run", "Runs", "Scenario", "Timeline", "__version__", "clusters", "collective",
-    "collective_sweep", "compare", "export", "gpus", "import_", "lower", "models", "open",
-    "search", "simulate", "simulate_many", "sweep", "validate",
+    "Program", "Recommendation", "Run", "Runs", "Scenario", "Timeline", "__version__", "clusters",
+    "collective", "collective_sweep", "compare", "export", "gpus", "import_", "lower", "models",
+    "open", "recommend", "search", "simulate", "simulate_many", "sweep", "validate",
 ]

@@ -1,4 +1,5 @@
-"""What the other commands answer: search, collective, validate, import, export, presets."""
+"""What the other commands answer: recommend, search, collective, validate, import, export,
+presets."""
 from __future__ import annotations
 
 import json
@@ -18,10 +19,11 @@ class Layout:
     """A layout that fits, as it was simulated in full. ``figures`` has its figures, which are
     attributes, too."""
 
-    def __init__(self, name: str, scenario: Scenario, figures: dict[str, Any]):
-        self.name = name  #: "tp 8 · pp 4 1F1B · dp 2 ZeRO-1 · 16 × 1"
-        self.scenario = scenario
-        self.figures = Figures(figures)
+    def __init__(self, found: dict[str, Any]):
+        self.name: str = found["layout"]  #: "tp 8 · pp 4 1F1B · dp 2 ZeRO-1 · 16 × 1"
+        self.scenario = Scenario.parse(found["scenario"])
+        self.figures = Figures({name: value for name, value in found.items()
+                                if name not in ("layout", "scenario")})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "figures":
@@ -40,14 +42,16 @@ class Layout:
 
 
 class Layouts(Sequence[Layout]):
-    """Layouts, the fastest first."""
+    """Layouts, the fastest first. ``account`` has the best of each family and why it is slower,
+    what lost, and how many layouts there were."""
 
-    def __init__(self, layouts: Iterable[Layout]):
+    def __init__(self, layouts: Iterable[Layout], account: Mapping[str, Any]):
         self._layouts = list(layouts)
+        self.account = Figures(account)
 
     def __getitem__(self, index: Any) -> Any:
         found = self._layouts[index]
-        return Layouts(found) if isinstance(index, slice) else found
+        return Layouts(found, self.account) if isinstance(index, slice) else found
 
     def __len__(self) -> int:
         return len(self._layouts)
@@ -70,10 +74,43 @@ def search(scenario: ScenarioLike | None = None, settings: Mapping[str, Any] | N
     layouts are tried; `finalists` layouts are simulated in full (0: as many as are needed).
     """
     chosen = scenario_of(scenario, set, settings, **sections)
-    found = _lockstep.search(chosen._native, as_list(only), seconds, threads, finalists)
-    names = ("step_time_s", "tokens_per_s", "mfu", "bubble_fraction", "needed_memory_bytes")
-    return Layouts(Layout(layout.name, Scenario.parse(layout.scenario.text),
-                          {name: getattr(layout, name) for name in names}) for layout in found)
+    account = json.loads(_lockstep.search_json(chosen._native, as_list(only), seconds, threads,
+                                               finalists))
+    return Layouts(map(Layout, account.pop("found")), account)
+
+
+class Recommendation:
+    """The fastest layout of a model on a cluster, and what the rules of thumb say."""
+
+    def __init__(self, advice: dict[str, Any]):
+        self.task: str = advice["task"]  #: "llama3-70b on h100, 64 sequences of 8192 tokens a step"
+        self.answer = Layout(advice["answer"]) if advice["answer"] else None  #: None: nothing fits
+        self.failure: str = advice.get("failure", "")  #: why not
+        #: Where nothing fits, what would: the option of ``lockstep recommend``, and the layout.
+        self.would_fit = {way["option"]: Layout(way) for way in advice.get("would_fit", [])}
+        self.rules = wrapped(advice["rules"])  #: each with the best layout of its kind
+        self.stopped: bool = advice["stopped"]  #: the time was over before all were looked at
+
+    def __repr__(self) -> str:
+        if self.answer:
+            return f"<Recommendation for {self.task}: {self.answer!r}>"
+        ways = ", ".join(self.would_fit) or "nothing that was tried would"
+        return f"<Recommendation for {self.task}: nothing fits; {ways}>"
+
+
+def recommend(model: str | os.PathLike[str], cluster: str | os.PathLike[str] = "h100", *,
+              nodes: int = 1, batch: int = 0, seq_len: int = 0, offload: bool = False,
+              lora: int = 0, seconds: float = 60.0, threads: int = 0) -> Recommendation:
+    """How to train a model on a cluster, in 16 bits with masters in float32.
+
+    `model`: a preset, or a Hugging Face folder or config.json; `cluster`: a preset or a profile;
+    `batch`: sequences of a step (0: 16,384 tokens for every GPU); `seq_len` 0: the model's, at most
+    8,192; `offload`: also layouts with states in host memory; `lora`: the rank of adapters that are
+    trained alone; after `seconds` no further layouts are tried.
+    """
+    return Recommendation(json.loads(_lockstep.recommend_json(
+        os.fspath(model), os.fspath(cluster), nodes, batch, seq_len, offload, lora, seconds,
+        threads)))
 
 
 def collective(kind: str = "all_reduce", bytes: int | str = "256MiB", cluster: str = "h100", *,

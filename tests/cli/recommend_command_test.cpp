@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/cli.hpp"
 #include "tests/catch.hpp"
@@ -45,6 +46,47 @@ TEST_CASE("recommend sets the simulated answer beside the rules", "[cli]") {
   const auto large = answer({"--params", "70B", "--gpu-mem", "64", "--gpus", "8"});
   CHECK(large["answer"].is_null());
   CHECK(large["failure"].get<std::string>().find("none of") == 0);
+}
+
+TEST_CASE("where nothing fits, recommend names options with which its answer would fit", "[cli]") {
+  // 18 bytes for each of 1.3 B parameters are 23.4 GB: twice 8 GB are too little, four times
+  // enough.
+  const std::vector<std::string> question = {"recommend", "--params", "1.3B", "--gpu-mem",
+                                             "8",         "--gpus",   "2",    "--seq-len",
+                                             "1024",      "--batch",  "8",    "--json"};
+  const CommandOutcome o = lockstep(question);
+  REQUIRE(o.exit_code == 0);
+  const auto json = nlohmann::json::parse(o.out);
+  REQUIRE(json["answer"].is_null());
+  std::vector<std::string> options;
+  for (const auto& way : json["would_fit"]) options.push_back(way["option"]);
+  CHECK(options == std::vector<std::string>{"--offload", "--lora 16", "--gpus 4"});
+  for (const auto& way : json["would_fit"]) {
+    INFO(way.dump());
+    const double needed = way["needed_memory_bytes"];
+    CHECK(needed <= 8e9 / 1.08);
+    // The same command with the option has an answer, which is at least as fast.
+    std::vector<std::string> asked = question;
+    std::istringstream words(way["option"].get<std::string>());
+    for (std::string word; words >> word;) asked.push_back(word);
+    if (way["option"] == "--gpus 4") asked.erase(asked.begin() + 5, asked.begin() + 7);
+    const CommandOutcome then = lockstep(asked);
+    REQUIRE(then.exit_code == 0);
+    const auto answer = nlohmann::json::parse(then.out)["answer"];
+    REQUIRE(!answer.is_null());
+    CHECK(answer["step_time_s"].get<double>() <= way["step_time_s"].get<double>());
+  }
+  const CommandOutcome text = lockstep({question.begin(), question.end() - 1});
+  CHECK_THAT(text.out, ContainsSubstring("what would fit") &&
+                           ContainsSubstring("4 GPUs instead of 2 (--gpus 4)"));
+  // What fits needs no way.
+  const CommandOutcome fits =
+      lockstep({"recommend", "--params", "1.3B", "--gpu-mem", "80", "--gpus", "2", "--json"});
+  CHECK(!nlohmann::json::parse(fits.out).contains("would_fit"));
+  const CommandOutcome vision =
+      lockstep({"recommend", "--model", "vit-tiny", "--cluster", "v100", "--lora", "4"});
+  CHECK(vision.exit_code == 2);
+  CHECK_THAT(vision.err, ContainsSubstring("adapters are built for"));
 }
 
 TEST_CASE("recommend takes a model and a cluster by name, and its answer is the search's",

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.hpp"
-#include "cli/time_shares.hpp"
+#include "core/advice/time_shares.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
 

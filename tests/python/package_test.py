@@ -203,6 +203,30 @@ class QuestionsTest(unittest.TestCase):
         self.assertAlmostEqual(lockstep.simulate(layouts[0].scenario).step_time_s,
                                layouts[0].step_time_s)
         self.assertIn(layouts[0].name, repr(layouts))
+        self.assertEqual(len(layouts.account.families), 1)
+        self.assertIs(layouts[:1].account, layouts.account)
+
+    def test_recommend_answers_as_the_command_does(self):
+        found = lockstep.recommend("gpt2-124m", "a100-80", seq_len=1024, batch=64)
+        told = program("recommend", "--model", "gpt2-124m", "--cluster", "a100-80", "--seq-len",
+                       "1024", "--batch", "64")
+        self.assertEqual(found.task, told["task"])
+        self.assertEqual(found.answer.name, told["answer"]["layout"])
+        self.assertEqual(found.answer.step_time_s, told["answer"]["step_time_s"])
+        self.assertEqual([rule.to_dict() for rule in found.rules], told["rules"])
+        self.assertEqual((found.would_fit, found.failure), ({}, ""))
+        self.assertAlmostEqual(lockstep.simulate(found.answer.scenario).step_time_s,
+                               found.answer.step_time_s)
+        self.assertIn(found.answer.name, repr(found))
+
+    def test_recommend_says_what_would_fit(self):
+        found = lockstep.recommend("mixtral-8x7b", "v100", seq_len=512, batch=16)
+        self.assertIsNone(found.answer)
+        self.assertIn("none of", found.failure)
+        self.assertIn("--nodes", " ".join(found.would_fit))
+        self.assertIn("nothing fits; ", repr(found))
+        with self.assertRaisesRegex(lockstep.Error, "llama3-70b"):
+            lockstep.recommend("llama3-70", "h100")
 
 
 class PickleTest(unittest.TestCase):

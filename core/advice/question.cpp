@@ -1,4 +1,4 @@
-#include "cli/recommend_scenario.hpp"
+#include "core/advice/question.hpp"
 
 #include <fmt/format.h>
 
@@ -89,11 +89,12 @@ std::string type_of_products(const DeviceSpec& device) {
   return has(DType::F16) && !has(DType::BF16) ? "float16" : "bfloat16";
 }
 
-std::string training_text(int seq_len, int batch, const std::string& type) {
-  return fmt::format(
-      "[training]\nseq_len = {}\nlocal_batch_size = 1\nglobal_batch_size = {}\n"
-      "mixed_precision_param = \"{}\"\n",
-      seq_len, batch, type);
+std::string training_text(int seq_len, int lora, const std::string& type) {
+  const std::string adapters = lora == 0 ? "" : fmt::format("[lora]\nrank = {}\n", lora);
+  return adapters + fmt::format(
+                        "[training]\nseq_len = {}\nlocal_batch_size = 1\nglobal_batch_size = 1\n"
+                        "mixed_precision_param = \"{}\"\n",
+                        seq_len, type);
 }
 
 /// How many samples of a step a GPU has, if nobody says it: about so many tokens; of images, a
@@ -133,7 +134,7 @@ Interconnect interconnect_of(const ClusterSpec& cluster) {
   return cluster.intra_node.bandwidth >= kBetween ? Interconnect::NvLink : Interconnect::Pcie;
 }
 
-Result<Recommendation> by_name(const RecommendArguments& a) {
+Result<Recommendation> by_name(const RecommendQuestion& a) {
   if (a.cluster.empty()) return invalid("--model needs --cluster: a preset such as h100");
   std::error_code ignored;
   const bool file = a.model.ends_with(".json") || std::filesystem::is_directory(a.model, ignored);
@@ -160,7 +161,8 @@ Result<Recommendation> by_name(const RecommendArguments& a) {
   const int batch = a.batch > 0 ? a.batch : samples_of_gpu(plain->model, seq_len) * gpus;
   const std::string type = type_of_products(plain->cluster.device);
   std::vector<Error> warnings;
-  Result<Scenario> scenario = read(model + training_text(seq_len, 1, type) + cluster, &warnings);
+  Result<Scenario> scenario =
+      read(model + training_text(seq_len, a.lora, type) + cluster, &warnings);
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size = batch;
   RuleQuestion question;
@@ -171,7 +173,7 @@ Result<Recommendation> by_name(const RecommendArguments& a) {
   return Recommendation{std::move(*scenario), question, std::move(warnings)};
 }
 
-Result<Recommendation> by_size(const RecommendArguments& a) {
+Result<Recommendation> by_size(const RecommendQuestion& a) {
   RuleQuestion q;
   const std::optional<double> parameters = parse_count(a.params);
   if (!parameters) {
@@ -187,7 +189,7 @@ Result<Recommendation> by_size(const RecommendArguments& a) {
   q.interconnect = *interconnect;
   const int seq_len = a.seq_len > 0 ? a.seq_len : 2048;
   Result<Scenario> scenario = read(model_text(*parameters, seq_len) +
-                                   training_text(seq_len, 1, "bfloat16") + cluster_text(q));
+                                   training_text(seq_len, a.lora, "bfloat16") + cluster_text(q));
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size =
       a.batch > 0 ? a.batch : std::max(1, kTokensPerGpu / seq_len) * q.gpus;
@@ -196,14 +198,14 @@ Result<Recommendation> by_size(const RecommendArguments& a) {
 
 }  // namespace
 
-Result<Recommendation> recommendation_of(const RecommendArguments& arguments) {
-  if (!arguments.model.empty() && !arguments.params.empty()) {
+Result<Recommendation> recommendation_of(const RecommendQuestion& question) {
+  if (!question.model.empty() && !question.params.empty()) {
     return invalid("give --model or --params, not both");
   }
-  if (arguments.model.empty() && arguments.params.empty()) {
+  if (question.model.empty() && question.params.empty()) {
     return invalid("recommend needs --model and --cluster, or --params, --gpu-mem and --gpus");
   }
-  return arguments.model.empty() ? by_size(arguments) : by_name(arguments);
+  return question.model.empty() ? by_size(question) : by_name(question);
 }
 
 }  // namespace lockstep
