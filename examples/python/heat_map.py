@@ -22,17 +22,18 @@ def runs():
 
 def heat_map(points, results):
     """An SVG: tensor parallelism downwards, sequences of a microbatch to the right."""
-    most = max(run.tokens_per_s for run in results if run.ok)
+    speeds = [run.tokens_per_s for run in results if run.ok]
+    least, most = min(speeds), max(speeds)
     rows, columns = (sorted({p[key] for p in points}) for key in (TENSOR, BATCH))
     svg = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 420 236" font-family="sans-serif"'
            ' font-size="12" text-anchor="middle">', '<rect width="420" height="236" fill="#fff"/>',
-           '<text x="210" y="18">tokens/s of a 7B model on eight A100s</text>',
-           '<text x="250" y="230">sequences of a microbatch</text>']
+           '<text x="249" y="18">tokens/s of a 7B model on eight A100s</text>',
+           '<text x="249" y="230">sequences of a microbatch</text>']
     for point, run in zip(points, results):
         x = 90 + 80 * columns.index(point[BATCH])
         y = 30 + 42 * rows.index(point[TENSOR])
-        share = run.tokens_per_s / most if run.ok else 0
-        shade = f"rgb({235 - int(200 * share)},{240 - int(120 * share)},250)" if run.ok else "#ddd"
+        share = (run.tokens_per_s - least) / max(most - least, 1) if run.ok else 0
+        shade = f"rgb({240 - int(150 * share)},{246 - int(76 * share)},250)" if run.ok else "#ddd"
         text = f"{run.tokens_per_s:,.0f}" if run.ok else "does not fit"
         svg.append(f'<rect x="{x}" y="{y}" width="78" height="40" fill="{shade}"/>'
                    f'<text x="{x + 39}" y="{y + 25}">{text}</text>')

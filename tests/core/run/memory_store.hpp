@@ -16,7 +16,8 @@ struct MemoryDisk {
   TrainingState under_way;
   std::vector<TrainingState> saved;
   std::vector<std::string> calls;  // of all processes
-  std::string fault;               // what commit() says
+  std::string fault;               // what the call `faulty` says
+  std::string faulty = "commit";
 };
 
 class MemoryStore final : public StateStore {
@@ -25,6 +26,7 @@ class MemoryStore final : public StateStore {
   Result<void> begin(const StateHead& head) override {
     const std::lock_guard lock(disk_.mutex);
     disk_.calls.emplace_back("begin");
+    if (auto works = call("begin"); !works) return works;
     const auto scale = loss_scale_of(head);
     const auto apart = steps_apart_of(head);
     if (!scale) return scale.error();
@@ -39,6 +41,7 @@ class MemoryStore final : public StateStore {
   Result<void> write(const StateHead&, const std::string& tensor, std::int64_t begin,
                      std::span<const std::byte> values) override {
     const std::lock_guard lock(disk_.mutex);
+    if (auto works = call("write"); !works) return works;
     std::copy(values.begin(), values.end(),
               disk_.under_way.tensors.at(tensor).data.begin() + begin);
     return {};
@@ -46,6 +49,7 @@ class MemoryStore final : public StateStore {
   Result<std::vector<std::byte>> finish_writing() override {
     const std::lock_guard lock(disk_.mutex);
     disk_.calls.emplace_back("written");
+    if (auto works = call("finish_writing"); !works) return works.error();
     return std::vector<std::byte>(3);
   }
   std::string refusal() const override { return refuses; }
@@ -53,7 +57,7 @@ class MemoryStore final : public StateStore {
                       const std::vector<std::vector<std::byte>>& written) override {
     const std::lock_guard lock(disk_.mutex);
     disk_.calls.push_back("commit of " + std::to_string(written.size()));
-    if (!disk_.fault.empty()) return Error{ErrorKind::Device, disk_.fault, std::nullopt};
+    if (auto works = call("commit"); !works) return works;
     disk_.saved.push_back(disk_.under_way);
     return {};
   }
@@ -66,6 +70,11 @@ class MemoryStore final : public StateStore {
   std::string refuses;
 
  private:
+  Result<void> call(const std::string& name) const {
+    if (disk_.fault.empty() || name != disk_.faulty) return {};
+    return Error{ErrorKind::Device, disk_.fault, std::nullopt};
+  }
+
   MemoryDisk& disk_;
 };
 
