@@ -203,7 +203,7 @@ class QuestionsTest(unittest.TestCase):
         self.assertAlmostEqual(lockstep.simulate(layouts[0].scenario).step_time_s,
                                layouts[0].step_time_s)
         self.assertIn(layouts[0].name, repr(layouts))
-        self.assertEqual(len(layouts.account.families), 1)
+        self.assertEqual(layouts.account.families[0].because, "")
         self.assertIs(layouts[:1].account, layouts.account)
 
     def test_recommend_answers_as_the_command_does(self):
