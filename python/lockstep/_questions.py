@@ -45,9 +45,9 @@ class Layouts(Sequence[Layout]):
     """Layouts, the fastest first. ``account`` has the best of each family and why it is slower,
     what lost, and how many layouts there were."""
 
-    def __init__(self, layouts: Iterable[Layout], account: Mapping[str, Any]):
+    def __init__(self, layouts: Iterable[Layout], account: Figures):
         self._layouts = list(layouts)
-        self.account = Figures(account)
+        self.account = account
 
     def __getitem__(self, index: Any) -> Any:
         found = self._layouts[index]
@@ -76,7 +76,7 @@ def search(scenario: ScenarioLike | None = None, settings: Mapping[str, Any] | N
     chosen = scenario_of(scenario, set, settings, **sections)
     account = json.loads(_lockstep.search_json(chosen._native, as_list(only), seconds, threads,
                                                finalists))
-    return Layouts(map(Layout, account.pop("found")), account)
+    return Layouts(map(Layout, account.pop("found")), Figures(account))
 
 
 class Recommendation:
