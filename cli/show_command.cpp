@@ -29,14 +29,6 @@
 namespace lockstep {
 namespace {
 
-std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
-  const std::string near = nearest(name, names);
-  if (!near.empty()) return "; did you mean '" + near + "'?";
-  std::string all;
-  for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
-  return ": there are " + all;
-}
-
 /// The order of the pipeline ranks' actions in the notation of torch.distributed.pipelining:
 /// 0F0 0B0.
 std::string schedule_text(const Program& program, std::optional<Rank> rank) {
@@ -156,7 +148,7 @@ Result<std::string> show(const ShowArguments& arguments, const Scenario& scenari
     const auto& passes = pass_names();
     if (std::find(passes.begin(), passes.end(), arguments.after) == passes.end()) {
       return invalid("--after '" + arguments.after + "' is no pass" +
-                     suggestion(arguments.after, passes));
+                     suggest(arguments.after, passes));
     }
   }
   std::string dump;
@@ -205,7 +197,7 @@ int show_command(const ShowArguments& arguments, const Console& console) {
   }
   if (!known) {
     return report_error(console, invalid("show '" + arguments.what + "' is not known" +
-                                         suggestion(arguments.what, subjects)));
+                                         suggest(arguments.what, subjects)));
   }
   if (!arguments.after.empty() && arguments.what != "program") {
     return report_error(console, invalid("--after goes with show program only"));

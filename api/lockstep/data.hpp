@@ -14,6 +14,9 @@
 namespace lockstep::api {
 inline namespace v1 {
 
+/// What gives the overrides, as their faults name it: settings, sections and `set` of the calls.
+inline constexpr const char* kSettings = "settings";
+
 struct Scenario::Data {
   lockstep::Scenario scenario;
   std::string label;

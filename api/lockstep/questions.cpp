@@ -75,6 +75,7 @@ Result<std::string> validate_json(const std::string& file, const ValidateOptions
   if (!chosen.errors.empty()) return faults_of(chosen.errors);
   ValidationOptions how;
   how.overrides = options.set;
+  how.given_by = kSettings;
   how.progress = options.progress;
   how.threads = options.threads > 0
                     ? options.threads

@@ -62,7 +62,7 @@ std::string version() { return kBuildFacts.version; }
 
 Result<std::vector<Scenario>> Scenario::load_sweep(const std::string& path,
                                                    const std::vector<std::string>& set) {
-  return scenarios_of(load_scenario(path, set));
+  return scenarios_of(load_scenario(path, set, kSettings));
 }
 
 Result<Scenario> Scenario::load(const std::string& path, const std::vector<std::string>& set) {
@@ -77,7 +77,7 @@ Result<Scenario> Scenario::parse(const std::string& text, const std::vector<std:
 Result<std::vector<Scenario>> Scenario::parse_sweep(const std::string& text,
                                                     const std::vector<std::string>& set,
                                                     const std::string& file) {
-  return scenarios_of(parse_scenario(text, file, set));
+  return scenarios_of(parse_scenario(text, file, set, kSettings));
 }
 
 std::string Scenario::label() const { return data_->label; }

@@ -271,12 +271,12 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
     cluster.inter_node = cluster.intra_node;  // not used, because there is one node
   }
 
-  device.hand_over = hand_over_time({kSmallWork}, options.quick ? 200 : 2000);
   ThreadTeam alone(1);
   Subject smallest(calibration_kernel(KernelKind::Fill, DType::F32, {1}, {0.0}));
   device.launch_overhead = {smallest.measure(0.01, 20, alone)};
 
   if (!options.kernels) return cluster;
+  device.hand_over = hand_over_time({kSmallWork}, options.quick ? 200 : 2000);
   const std::vector<Kernel> kernels = usual_kernels(options.quick);
   // The largest kernels take a few hundred megabytes on each thread.
   const std::int64_t free = page * sysconf(_SC_AVPHYS_PAGES);

@@ -11,7 +11,8 @@ namespace lockstep::cpu {
 struct CalibrateOptions {
   bool quick = false;         // fewer sizes and repetitions
   int ranks_per_device = 64;  // how many ranks the profile allows; they share the cores
-  bool kernels = true;        // false: all but `efficiency`, for who measures kernels (Replay)
+  /// false: all but `efficiency` and `hand_over`, for who measures those of one program (Replay).
+  bool kernels = true;
   /// Called on the way with the kernels that are measured and with how many there are to be.
   std::function<void(int done, int all)> on_progress = {};
 };

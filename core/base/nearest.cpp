@@ -40,4 +40,12 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
   return best;
 }
 
+std::string suggest(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string near = nearest(name, candidates);
+  if (!near.empty()) return "; did you mean '" + near + "'?";
+  std::string all;
+  for (const std::string& candidate : candidates) all += (all.empty() ? "" : ", ") + candidate;
+  return "; valid: " + all;
+}
+
 }  // namespace lockstep

@@ -15,4 +15,8 @@ namespace lockstep {
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates,
                     std::optional<std::size_t> within = std::nullopt);
 
+/// The end of a message about a name that is none of `candidates`: "; did you mean 'pp'?", or all
+/// of them where none is near.
+std::string suggest(std::string_view name, const std::vector<std::string>& candidates);
+
 }  // namespace lockstep

@@ -62,10 +62,9 @@ Node convert(const toml::node& from, const std::string& file) {
   return node;
 }
 
-void mark_override(Node& node, const std::string& text) {
-  node.at = Location{SourceSpan{"--set", 0, 0}, text};
-  node.key_at = node.at;
-  for (Node& child : node.children) mark_override(child, text);
+void mark_override(Node& node, const Location& at) {
+  node.at = node.key_at = at;
+  for (Node& child : node.children) mark_override(child, at);
 }
 
 }  // namespace
@@ -148,10 +147,10 @@ Result<Node> parse_document(std::string_view text, const std::string& file) {
   return convert(parsed.table(), file);
 }
 
-Result<Node> parse_override(const std::string& text) {
-  const SourceSpan where{"--set", 0, 0};
+Result<Node> parse_override(const std::string& text, const std::string& given_by) {
+  const SourceSpan where{given_by, 0, 0};
   const auto fault = [&](const std::string& why) {
-    return Error{ErrorKind::Parse, why + " (--set " + text + ")", where};
+    return Error{ErrorKind::Parse, why + " (" + given_by + " " + text + ")", where};
   };
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || text.find_first_of("\r\n") != std::string::npos) {
@@ -160,10 +159,10 @@ Result<Node> parse_override(const std::string& text) {
   const std::string path = text.substr(0, equals);
   std::string raw = text.substr(equals + 1);
   raw.erase(0, raw.find_first_not_of(" \t"));
-  Result<Node> parsed = parse_document(text, "--set");
-  if (!parsed) parsed = parse_document(path + "=" + quote(raw), "--set");
+  Result<Node> parsed = parse_document(text, given_by);
+  if (!parsed) parsed = parse_document(path + "=" + quote(raw), given_by);
   if (!parsed) return fault("expected section.key=value: " + parsed.error().message);
-  mark_override(*parsed, text);
+  mark_override(*parsed, {where, text});
   Node* leaf = &*parsed;
   while (leaf->is_table() && !leaf->inline_table && leaf->children.size() == 1) {
     leaf = &leaf->children.front();

@@ -11,8 +11,8 @@
 
 namespace lockstep {
 
-/// Where a value was written: a place in a file, or an override on the command line, which has the
-/// file "--set", line 0, and the text of the override.
+/// Where a value was written: a place in a file, or an override, which has as its file the name of
+/// what gave it ("--set"), line 0, and the text of the override.
 struct Location {
   SourceSpan span;
   std::string override_text;
@@ -52,8 +52,8 @@ inline constexpr std::size_t kLongestDocument = std::size_t{1} << 20;
 Result<Node> parse_document(std::string_view text, const std::string& file);
 
 /// Parses "section.key=value" as a document of one value. A value that is not TOML is a bare
-/// string.
-Result<Node> parse_override(const std::string& text);
+/// string. Messages name `given_by`, the option or argument that gave it.
+Result<Node> parse_override(const std::string& text, const std::string& given_by);
 
 /// Puts every value of `from` into `into`; tables merge, other values replace.
 void merge(Node& into, const Node& from);

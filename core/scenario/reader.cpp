@@ -72,7 +72,7 @@ std::string section_of_key(std::string_view key) {
 
 void Diagnostics::note(std::vector<Note>& notes, const Location& at, std::string message,
                        ErrorKind kind) {
-  if (at.from_override()) message += " (--set " + at.override_text + ")";
+  if (at.from_override()) message += " (" + at.span.file + " " + at.override_text + ")";
   Note note{at.span, kind, std::move(message)};
   // What is wrong in all points of a sweep is found once for each of them, but noted once.
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
@@ -116,11 +116,6 @@ std::vector<Error> Diagnostics::take() {
 
 std::vector<Error> Diagnostics::take_warnings() {
   return in_file_order(std::exchange(warnings_, {}));
-}
-
-std::string suggest(std::string_view name, const std::vector<std::string>& valid) {
-  const std::string near = nearest(name, valid);
-  return near.empty() ? "; valid: " + join(valid) : "; did you mean '" + near + "'?";
 }
 
 std::string suggest_and_list(std::string_view name, const std::vector<std::string>& valid) {

@@ -40,9 +40,7 @@ class Diagnostics {
   std::vector<std::string> keys_;
 };
 
-/// The end of a message: "; did you mean 'x'?", or "; valid: a, b, c" if no valid name is near.
-std::string suggest(std::string_view name, const std::vector<std::string>& valid);
-/// The same, but lists the valid names even if one is near; for short lists.
+/// As suggest() of core/base, but lists the valid names even if one is near; for short lists.
 std::string suggest_and_list(std::string_view name, const std::vector<std::string>& valid);
 
 class Reader {

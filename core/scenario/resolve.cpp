@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/base/nearest.hpp"
 #include "core/base/read_file.hpp"
 #include "core/model/frozen.hpp"
 #include "core/spec/foreign_names.hpp"

@@ -170,7 +170,8 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
 }  // namespace
 
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
-                              const std::vector<std::string>& overrides) {
+                              const std::vector<std::string>& overrides,
+                              const std::string& given_by) {
   Diagnostics diagnostics;
   Node root, all_overrides;
   if (Result<Node> parsed = parse_document(text, file)) {
@@ -179,7 +180,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
     return {{}, {parsed.error()}, {}};  // there is no tree in which to look for more faults
   }
   for (const std::string& override_text : overrides) {
-    if (const Result<Node> parsed = parse_override(override_text)) {
+    if (const Result<Node> parsed = parse_override(override_text, given_by)) {
       merge(all_overrides, *parsed);
     } else {
       diagnostics.add({*parsed.error().where, {}}, parsed.error().message);
@@ -219,10 +220,11 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
   return loaded;
 }
 
-LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
+                             const std::string& given_by) {
   const Result<std::string> text = read_file(path);
   if (!text) return {{}, {text.error()}, {}};
-  return parse_scenario(*text, path, overrides);
+  return parse_scenario(*text, path, overrides, given_by);
 }
 
 }  // namespace lockstep

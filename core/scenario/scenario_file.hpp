@@ -20,8 +20,8 @@ struct SweepPoint {
   Scenario scenario;
 };
 
-/// SourceSpan::file of what an override gives.
-inline constexpr std::string_view kOverrideFile = "--set";
+/// SourceSpan::file of what an override on the command line gives.
+inline constexpr const char* kOverrideFile = "--set";
 
 struct LoadedScenario {
   std::vector<SweepPoint> points;  // empty exactly if there are errors
@@ -36,10 +36,12 @@ struct LoadedScenario {
 };
 
 /// Loads a scenario. An override is "section.key=value" with a TOML value, or a bare string where a
-/// string is meant.
-LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
+/// string is meant. Faults of one name `given_by`, the option or argument that gave it.
+LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
+                             const std::string& given_by = kOverrideFile);
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
-                              const std::vector<std::string>& overrides);
+                              const std::vector<std::string>& overrides,
+                              const std::string& given_by = kOverrideFile);
 
 /// The text of a resolved scenario, with every key written out. parse_scenario(print_scenario(s))
 /// gives s, except that relative paths become absolute and the folder is that of the new file.

@@ -14,15 +14,6 @@ namespace {
 constexpr std::int64_t kLeastSize = 8;                        // of a sweep; -b 8 of nccl-tests
 constexpr std::int64_t kLargestSize = std::int64_t{8} << 30;  // -e 8G of nccl-tests
 
-/// The end of a message about a name that is none of `names`.
-std::string what_there_is(const std::string& name, const std::vector<std::string>& names) {
-  const std::string near = nearest(name, names);
-  if (!near.empty()) return "; did you mean '" + near + "'?";
-  std::string list;
-  for (const std::string& other : names) list += (list.empty() ? "" : ", ") + other;
-  return "; there are " + list;
-}
-
 /// Parses "256MiB", "64KB" or "4096". Units with an i are powers of 1,024, those without of 1,000.
 Result<Bytes> parse_bytes(const std::string& text) {
   const auto fault = [&] {
@@ -55,7 +46,7 @@ Result<ClusterSpec> cluster_of(const CollectiveQuestion& question) {
   const bool preset = find_cluster_preset(question.cluster).has_value();
   if (!preset && !std::filesystem::exists(question.cluster)) {
     return invalid("cluster '" + question.cluster + "' is neither a preset nor a profile's file" +
-                   what_there_is(question.cluster, cluster_preset_names()));
+                   suggest(question.cluster, cluster_preset_names()));
   }
   const LoadedScenario loaded = parse_scenario(
       "[model]\npreset = \"gpt2-tiny\"\n[cluster]\n" + std::string(preset ? "preset" : "profile") +
@@ -71,7 +62,7 @@ Result<CollectiveAnswer> answer(const CollectiveQuestion& question) {
   const auto kind = collective_named(question.kind);
   if (!kind) {
     return invalid("kind '" + question.kind + "' is not a collective" +
-                   what_there_is(question.kind, collective_names()));
+                   suggest(question.kind, collective_names()));
   }
   Result<ClusterSpec> cluster = cluster_of(question);
   if (!cluster) return cluster.error();

@@ -370,7 +370,8 @@ std::optional<double> node_gigabits(std::string_view interconnect) {
   return gigabits > 0 && begin < unit ? std::optional(gigabits) : std::nullopt;
 }
 
-MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides) {
+MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides,
+                  const std::string& given_by) {
   const auto unexpressed = [](Unexpressed reason, std::string detail) {
     return MappedRow{std::nullopt, reason, std::move(detail)};
   };
@@ -393,7 +394,7 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   if (contains(lower_case(row.source), "maxtext")) out.flag("recomputes_all", false);
   // Notes such as SimuMax's "no TP/PP overlap".
   if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
-  LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides);
+  LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides, given_by);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;
   mapped.scenario = std::move(loaded.points.front().scenario);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/scenario/scenario_file.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/validation/training_row.hpp"
 
@@ -26,8 +27,10 @@ struct MappedRow {
   std::string detail;  // what is missing ("heads"), or the fault of the scenario
 };
 
-/// Maps a row. `overrides` ("section.key=value") replace keys of the scenario, to change all rows.
-MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides = {});
+/// Maps a row. `overrides` ("section.key=value") replace keys of the scenario, to change all rows;
+/// `given_by` is that of parse_scenario().
+MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides = {},
+                  const std::string& given_by = kOverrideFile);
 
 /// The profile in hardware/ for the published name of a card; empty if there is none.
 std::string_view profile_of(std::string_view hw);

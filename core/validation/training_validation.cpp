@@ -148,7 +148,7 @@ std::vector<ValidatedRow> validate_rows(const std::vector<TrainingRow>& rows,
     ValidatedRow& result = results[i];
     result.row = rows[i];
     result.measured = measured_step_time(rows[i]);
-    result.mapped = map_row(rows[i], options.overrides);
+    result.mapped = map_row(rows[i], options.overrides, options.given_by);
     if (result.mapped.scenario && !result.measured && !rows[i].ran_out_of_memory()) {
       result.mapped = {std::nullopt, Unexpressed::Unsaid, "a step time"};
     }

@@ -48,6 +48,7 @@ struct ValidationOptions {
   std::vector<std::string> overrides;  // for every scenario
   /// Called after each row, by one thread at a time.
   std::function<void(std::size_t done, std::size_t all)> progress;
+  std::string given_by = kOverrideFile;  // that of parse_scenario(), of `overrides`
 };
 
 /// Validates rows; results are in the order of the rows. Every row that has a scenario is simulated

@@ -55,19 +55,28 @@ std::string difference(const std::string& before, const std::string& now) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("every command of the documentation runs", "[docs]") {
-  const bool update = std::getenv("LOCKSTEP_UPDATE_DOCS") != nullptr;
+/// Calls `look` with the name of every page, or of LOCKSTEP_DOCS_PAGE alone, in a folder that looks
+/// like the repository.
+void on_every_page(const std::function<void(const std::string& name)>& look) {
   const char* only = std::getenv("LOCKSTEP_DOCS_PAGE");
-  std::size_t commands = 0;
   for (const fs::path& path : pages()) {
     const std::string name = fs::relative(path, kRoot).string();
     if (only != nullptr && name != only) continue;
     const TemporaryFolder folder;
     const WorkingFolder here(folder.path);
     make_repository();
-    const std::string text = read_bytes(path.string());
+    look(name);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every command of the documentation runs", "[docs]") {
+  const bool update = std::getenv("LOCKSTEP_UPDATE_DOCS") != nullptr;
+  std::size_t commands = 0;
+  on_every_page([&](const std::string& name) {
+    const std::string path = (kRoot / name).string();
+    const std::string text = read_bytes(path);
     const RenderedPage page = render(name, text);
     commands += page.commands.size();
     for (const std::string& fault : page.faults) {
@@ -78,31 +87,25 @@ TEST_CASE("every command of the documentation runs", "[docs]") {
       for (const std::string& command : page.commands) {
         std::cout << name << ": " << command << "\n";
       }
-      if (page.text != text) write_bytes(path.string(), page.text);
-      continue;
+      if (page.text != text) write_bytes(path, page.text);
+      return;
     }
     INFO(name << ":" << difference(text, page.text) << "\n(scripts/docs-figures writes it)");
     CHECK((page.text == text));
-  }
-  CHECK((only != nullptr || commands > 80));
+  });
+  CHECK((std::getenv("LOCKSTEP_DOCS_PAGE") != nullptr || commands > 80));
 }
 
 TEST_CASE("no command of the documentation prints tables wider than a terminal of 80", "[docs]") {
   constexpr int kNarrow = 80;
-  const char* only = std::getenv("LOCKSTEP_DOCS_PAGE");
   const bool list = std::getenv("LOCKSTEP_UPDATE_DOCS") != nullptr;
-  for (const fs::path& path : pages()) {
-    const std::string name = fs::relative(path, kRoot).string();
-    if (only != nullptr && name != only) continue;
-    const TemporaryFolder folder;
-    const WorkingFolder here(folder.path);
-    make_repository();
-    const RenderedPage page = render(name, read_bytes(path.string()), kNarrow);
+  on_every_page([&](const std::string& name) {
+    const RenderedPage page = render(name, read_bytes((kRoot / name).string()), kNarrow);
     CHECK(page.wide == std::vector<std::string>{});
     for (const std::string& command : page.commands) {
       if (list) std::cout << name << ": " << command << "\n";
     }
-  }
+  });
 }
 
 TEST_CASE("a page with a wrong exit code, figure or output is found", "[docs]") {

@@ -58,7 +58,23 @@ class SettingsTest(unittest.TestCase):
                               trainin={"seq_len": 8})
         self.assertIn("did you mean 'tensor_parallel_degree'?", str(caught.exception))
         self.assertIn("did you mean 'training'?", str(caught.exception))
+        self.assertEqual({fault.file for fault in caught.exception.faults}, {"settings"})
+        self.assertIn("(settings trainin.seq_len=8)", str(caught.exception))
         self.assertEqual(len(caught.exception.faults), 2)
+
+    def test_the_fault_of_a_setting_names_the_argument_and_not_an_option_of_the_program(self):
+        wrong = {"trainin.steps": 3}
+        for call in (lambda: lockstep.simulate(QUICKSTART, settings=wrong),
+                     lambda: lockstep.simulate(QUICKSTART, set=["nonsense"]),
+                     lambda: lockstep.Scenario.of(TINY).changed(trainin={"steps": 3})):
+            with self.assertRaises(lockstep.Error) as caught:
+                call()
+            self.assertIn("settings", str(caught.exception))
+            self.assertNotIn("--set", str(caught.exception))
+        validated = lockstep.validate(ROOT / "validation/training.csv", source="*SC21*",
+                                      settings=wrong, rows=True)
+        self.assertIn("settings trainin.steps=3", json.dumps(validated.to_dict()))
+        self.assertNotIn("--set", json.dumps(validated.to_dict()))
 
 
 class RunTest(unittest.TestCase):
