@@ -31,7 +31,8 @@ constexpr std::size_t kMostInstead = 4;
 
 /// By what part a layout must be better with another setting for the setting to be worth it.
 constexpr double kWorthSetting = 1e-3;
-/// And by how much a layout may be worse than the best for its settings to be chosen, too.
+/// And by how much a layout may be worse than the best, with what they save by estimate, for its
+/// settings to be chosen, too.
 constexpr double kNearBySettings = 1e-2;
 
 /// Whether lowering says that there is no such layout, of which validate() does not know, such as
@@ -493,13 +494,63 @@ class SpaceSearch {
                      });
   }
 
-  /// Gives the best layout, and those so near to it that this may decide between them, the settings
-  /// that make it better by enough to be worth a change.
+  /// By how much settings of its communication make a layout's value less, by estimates with each.
+  double saved_by_settings(const Scenario& layout) {
+    const auto value_of = [&](const Scenario& s) {
+      const Result<LayoutEstimate> e = estimator_.estimate(s);
+      return e ? value(e->step_time, e->needed) : std::numeric_limits<double>::infinity();
+    };
+    const double own = value_of(layout);
+    double saved = 0;
+    for (const Alternatives& alternatives : settings_of_communication()) {
+      double least = own;
+      for (const Scenario& other : alternatives(layout)) least = std::min(least, value_of(other));
+      saved += own - least;
+    }
+    return saved;
+  }
+  /// Simulates the best by estimate of each degree (`--only` can ask for any) that settings may
+  /// make the best of all. Estimates are sorted.
+  Result<void> simulate_best_of_degrees() {
+    if (result_.estimated.empty()) return {};
+    // Estimates are compared with an estimate: errors that layouts share decide nothing.
+    const double best = std::min(best_found(), value(result_.estimated.front()));
+    std::set<LayoutConstraints::Only> seen;
+    std::vector<const EstimatedLayout*> bests;
+    for (const EstimatedLayout& e : result_.estimated) {
+      bool first = false;
+      for (const auto& degree : degrees_of(e.point)) first = first || seen.count(degree) == 0;
+      if (!first || !has_settings_of_communication(e.scenario)) continue;
+      for (const auto& degree : degrees_of(e.point)) seen.insert(degree);
+      if (!was_simulated(e.point)) bests.push_back(&e);
+    }
+    std::vector<double> reached(bests.size());
+    team_.each(bests.size(), [&](std::size_t i) {
+      const EstimatedLayout& e = *bests[i];
+      reached[i] = value(e.bound) < best ? value(e) - saved_by_settings(e.scenario) : best;
+    });
+    std::vector<Candidate> batch;
+    for (std::size_t i = 0; i < bests.size(); ++i) {
+      if (reached[i] < best) batch.push_back({bests[i]->point, &bests[i]->scenario});
+    }
+    if (auto done = simulate(batch); !done) return done;
+    if (!batch.empty()) summarize();  // some may not fit
+    return {};
+  }
+
+  /// Gives the layouts that settings may make the best those that make it better by enough to be
+  /// worth a change.
   Result<void> choose_settings() {
-    const double near = value(result_.found.front().figures) * (1 + kNearBySettings);
+    if (auto done = simulate_best_of_degrees(); !done || stopped()) return done;
+    sort_found();
+    double near = best_found() * (1 + kNearBySettings);
     for (FoundLayout& found : result_.found) {
-      if (value(found.figures) > near) break;
+      const double own = value(found.figures);
+      const bool estimated =
+          !result_.estimated.empty() && has_settings_of_communication(found.scenario);
+      if (own > near && (!estimated || own - saved_by_settings(found.scenario) > near)) continue;
       if (auto done = choose_settings(found); !done) return done;
+      near = std::min(near, value(found.figures) * (1 + kNearBySettings));
     }
     return {};
   }

@@ -1,5 +1,6 @@
 #include "core/plan/settings.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/plan/recomputation.hpp"
@@ -64,10 +65,21 @@ std::vector<Scenario> fewer_recomputed(const Scenario& layout, Bytes capacity,
 
 }  // namespace
 
+std::vector<Alternatives> settings_of_communication() { return {accumulation, prefetch, buckets}; }
+
 std::vector<Alternatives> settings(Bytes capacity, const Prober& prober) {
-  return {accumulation, prefetch, buckets, [capacity, &prober](const Scenario& layout) {
-            return fewer_recomputed(layout, capacity, prober);
-          }};
+  std::vector<Alternatives> all = settings_of_communication();
+  all.push_back([capacity, &prober](const Scenario& layout) {
+    return fewer_recomputed(layout, capacity, prober);
+  });
+  return all;
+}
+
+bool has_settings_of_communication(const Scenario& layout) {
+  const std::vector<Alternatives> all = settings_of_communication();
+  return std::any_of(all.begin(), all.end(), [&](const Alternatives& alternatives) {
+    return !alternatives(layout).empty();
+  });
 }
 
 }  // namespace lockstep

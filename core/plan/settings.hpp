@@ -23,4 +23,10 @@ using Alternatives = std::function<std::vector<Scenario>(const Scenario& layout)
 ///   limit, and no such choice). What else can be recomputed costs too little to look for.
 std::vector<Alternatives> settings(Bytes capacity, const Prober& prober);
 
+/// Those of them that change when data is communicated: all but recomputation.
+std::vector<Alternatives> settings_of_communication();
+
+/// Whether a layout has any of these.
+bool has_settings_of_communication(const Scenario& layout);
+
 }  // namespace lockstep

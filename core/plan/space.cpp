@@ -183,6 +183,12 @@ bool LayoutConstraints::allows(const LayoutPoint& point, const Scenario& base) c
                      [&](const Only& o) { return degree_of(point, o.what) == o.value; });
 }
 
+std::vector<LayoutConstraints::Only> degrees_of(const LayoutPoint& point) {
+  std::vector<LayoutConstraints::Only> degrees;
+  for (const std::string& name : degree_names()) degrees.push_back({name, degree_of(point, name)});
+  return degrees;
+}
+
 Result<LayoutConstraints::Only> parse_only(const std::string& text) {
   const std::size_t sign = text.find('=');
   LayoutConstraints::Only only{text.substr(0, sign), 0};

@@ -57,6 +57,7 @@ struct LayoutConstraints {
   struct Only {
     std::string what;
     int value = 0;
+    auto operator<=>(const Only&) const = default;
   };
   std::vector<Only> only;
   bool keep_schedule = false;  // the scenario's pipeline schedule alone
@@ -65,6 +66,8 @@ struct LayoutConstraints {
   std::function<bool(const LayoutPoint&)> wanted;  // empty: any
   bool allows(const LayoutPoint& point, const Scenario& base) const;
 };
+/// Each kind of degree with the point's value: every `only` of one kind that allows it.
+std::vector<LayoutConstraints::Only> degrees_of(const LayoutPoint& point);
 /// Reads "tp=8". Error InvalidSpec names the kinds of degrees there are.
 Result<LayoutConstraints::Only> parse_only(const std::string& text);
 
