@@ -71,7 +71,7 @@ class SettingsTest(unittest.TestCase):
                 call()
             self.assertIn("settings", str(caught.exception))
             self.assertNotIn("--set", str(caught.exception))
-        validated = lockstep.validate(ROOT / "validation/training.csv", source="*SC21*",
+        validated = lockstep.validate(ROOT / "validation/training.csv", source="zb-t4",
                                       settings=wrong, rows=True)
         self.assertIn("settings trainin.steps=3", json.dumps(validated.to_dict()))
         self.assertNotIn("--set", json.dumps(validated.to_dict()))
