@@ -117,9 +117,9 @@ class GreedySchedule {
     }
     for (int s = 1; s < shape_.p; ++s) {
       // A rank can only run an F whose input its predecessor has sent by then.
-      while (extra[s] > 0 && extra[s] >= extra[s - 1] && 1 + extra[s] < shape_.m) {
-        --extra[s];
-      }
+      const int before = extra[s - 1];
+      const bool sends_all = 1 + before == shape_.m;
+      if (!sends_all) extra[s] = std::min(extra[s], std::max(0, before - 1));
     }
     for (int s = 0; s < shape_.p; ++s) {
       for (int i = 0; i < extra[s]; ++i) forward(s);

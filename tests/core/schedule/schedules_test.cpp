@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "core/spec/validate/validate.hpp"
@@ -133,6 +134,30 @@ TEST_CASE("every schedule is complete and free of circles for any shape it takes
     }
   }
   CHECK(checked > 600);
+}
+
+TEST_CASE("a schedule that reads times is free of circles for any times of stages and messages",
+          "[core][schedule]") {
+  const unsigned seed = 20261129;
+  std::mt19937 random(seed);
+  const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+  for (int shapes = 0; shapes < 3000;) {
+    const ScheduleRules& rules = kSchedules[random() % kSchedules.size()];
+    const int p = 1 + below(9);
+    const int m = 1 + below(24);
+    const Scenario s = scenario_of(rules.schedule, p, m, rules.least_virtual_stages);
+    if (!validate(s).empty()) continue;
+    PipelineShape shape = shape_of(s);
+    for (StageTimes& times : shape.times) {
+      times = {1.0 + below(8), 1.0 + below(8), below(8) + 0.5};
+    }
+    shape.p2p = 0.5 * below(4);
+    shape.kept_after_input = (1 + below(4)) / 4.0;
+    INFO("seed " << seed << ", shape " << shapes << ": " << rules.name << " p=" << p << " m=" << m);
+    REQUIRE(check_schedule(generate(rules, shape), p, p * shape.v, m) ==
+            std::vector<std::string>{});
+    ++shapes;
+  }
 }
 
 TEST_CASE("GPipe and LoopedBFS alone end all forwards before the first backward",
