@@ -6,13 +6,13 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
-#include <thread>
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/fit_text.hpp"
 #include "core/base/nearest.hpp"
 #include "core/base/read_file.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/fit/fit.hpp"
 #include "core/fit/measurements.hpp"
 #include "core/fit/traced_kernels.hpp"
@@ -156,9 +156,7 @@ int fit_command(const FitArguments& arguments, const Console& console) {
   const auto start = std::chrono::steady_clock::now();
   FitOptions options;
   options.leave_out = arguments.leave_out == "source" ? LeaveOut::Group : LeaveOut::Row;
-  options.threads = arguments.threads > 0
-                        ? arguments.threads
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.threads = threads_or_cores(arguments.threads);
   std::vector<FitTarget> targets;
   if (!arguments.fit.empty()) {
     Result<std::vector<FitTarget>> parsed = parse_fit_targets(arguments.fit);

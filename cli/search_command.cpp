@@ -15,6 +15,7 @@
 #include "core/advice/space_json.hpp"
 #include "core/advice/time_shares.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
 #include "core/plan/best_first.hpp"
@@ -234,7 +235,7 @@ int search_command(const SearchArguments& arguments, const Console& console) {
   options.finalists = arguments.finalists;
   if (arguments.objective == "memory") options.objective = Objective::Memory;
   options.exhaustive = arguments.exhaustive;
-  options.threads = search_threads(arguments.threads);
+  options.threads = threads_or_cores(arguments.threads);
   const std::string unit = trained_on(base);
   const bool live = console.live && !arguments.quiet;
   options.progress = [&](const SpaceNews& news) {

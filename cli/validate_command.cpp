@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/validation_text.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/collectives.hpp"
@@ -74,9 +74,7 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
   const bool live = console.live && !arguments.quiet;
   ValidationOptions options;
   options.overrides = arguments.set;
-  options.threads = arguments.threads > 0
-                        ? arguments.threads
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.threads = threads_or_cores(arguments.threads);
   options.progress = [&](std::size_t done, std::size_t all) {
     if (live) show_status(console, fmt::format("{} of {} rows", done, all));
   };

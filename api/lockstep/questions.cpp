@@ -1,12 +1,10 @@
 #include "lockstep/questions.hpp"
 
-#include <algorithm>
-#include <thread>
-
 #include "backends/simulated_step.hpp"
 #include "core/advice/advice_json.hpp"
 #include "core/analysis/compare.hpp"
 #include "core/base/read_file.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/handover/handover.hpp"
 #include "core/handover/plan_import.hpp"
 #include "core/scenario/lists.hpp"
@@ -77,9 +75,7 @@ Result<std::string> validate_json(const std::string& file, const ValidateOptions
   how.overrides = options.set;
   how.given_by = kSettings;
   how.progress = options.progress;
-  how.threads = options.threads > 0
-                    ? options.threads
-                    : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  how.threads = threads_or_cores(options.threads);
   const std::vector<ValidatedRow> rows = validate_rows(chosen.rows, simulated_prediction, how);
   return validation_json(summarize(rows), rows, options.rows);
 }

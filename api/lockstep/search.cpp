@@ -5,6 +5,7 @@
 #include "backends/simulated_step.hpp"
 #include "core/advice/recommend.hpp"
 #include "core/advice/space_json.hpp"
+#include "core/base/thread_team.hpp"
 #include "lockstep/data.hpp"
 
 namespace lockstep::api {
@@ -20,7 +21,7 @@ lockstep::Result<SpaceResult> space_of(const Scenario& scenario, const SearchOpt
     space.constraints.only.push_back(*only);
   }
   space.finalists = options.finalists;
-  space.threads = search_threads(options.threads);
+  space.threads = threads_or_cores(options.threads);
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(options.seconds);
   space.stop = [end] { return Clock::now() > end; };

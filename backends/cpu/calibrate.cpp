@@ -18,6 +18,7 @@
 #include "backends/cpu/kernels/kernels.hpp"
 #include "core/base/bfloat16.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/calibration/calibration.hpp"
 
 namespace lockstep::cpu {
@@ -246,7 +247,7 @@ Result<ClusterSpec> calibrate_cpu(const CalibrateOptions& options) {
     return Error{ErrorKind::Device, "calibration needs 1 GiB of free memory", {}};
   }
   const KernelTable& table = kernel_tables().best();
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = num_cores();
   const double window = options.quick ? 0.03 : 0.2;
 
   ClusterSpec cluster;

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <iostream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/quickstart/page.hpp"
 #include "cli/quickstart/quickstart.hpp"
+#include "core/base/thread_team.hpp"
 
 namespace lockstep {
 namespace {
@@ -84,7 +84,7 @@ class Progress {
 
 int quickstart(const std::string& self, const std::vector<std::string>& words) {
   Arguments arguments;
-  arguments.options.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  arguments.options.cores = num_cores();
   if (const std::string fault = parse(words, arguments); !fault.empty()) {
     std::cerr << "error: " << fault << "\n" << kUsage;
     return exit_code(ErrorKind::InvalidSpec);

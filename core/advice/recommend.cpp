@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "core/advice/time_shares.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/explain.hpp"
 
@@ -31,7 +31,7 @@ struct Searches {
 
   Result<SpaceResult> run(const Scenario& scenario, const StrategyShape* shape, double margin) {
     SpaceOptions options;
-    options.threads = search_threads(asked.threads);
+    options.threads = threads_or_cores(asked.threads);
     options.stop = [this] { return time.is_over(now()) || (asked.cancelled && asked.cancelled()); };
     options.constraints.offload = offload;
     options.settings = settings;
@@ -170,10 +170,6 @@ std::vector<WayToFit> ways_to_fit(const RecommendQuestion& question, Searches& s
 }
 
 }  // namespace
-
-int search_threads(int threads) {
-  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 Result<Advice> recommend(const RecommendQuestion& question, const LayoutOracle& oracle,
                          const Prober& prober, const AdviceOptions& options) {

@@ -53,7 +53,4 @@ struct AdviceOptions {
 Result<Advice> recommend(const RecommendQuestion& question, const LayoutOracle& oracle,
                          const Prober& prober, const AdviceOptions& options);
 
-/// As many threads as the machine has cores, unless `threads` are asked for.
-int search_threads(int threads);
-
 }  // namespace lockstep

@@ -41,10 +41,12 @@ struct ThreadTeam::State {
   }
 };
 
+int num_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int threads_or_cores(int asked) { return asked > 0 ? asked : num_cores(); }
 int threads_for(std::size_t things) {
   constexpr std::size_t kWorthThreads = 100'000;
   if (things < kWorthThreads) return 1;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return num_cores();
 }
 
 ThreadTeam::ThreadTeam(int members) : state_(std::make_unique<State>()) {

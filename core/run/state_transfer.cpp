@@ -6,7 +6,6 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -39,8 +38,7 @@ void write_values(const InitialValues& values, const ShardPiece& piece, std::byt
       std::memcpy(to + i * std::int64_t{sizeof(T)}, &value, sizeof(T));
     }
   };
-  const std::int64_t threads = std::clamp<std::int64_t>(
-      piece.count / kPerThread, 1, std::max(1U, std::thread::hardware_concurrency()));
+  const std::int64_t threads = std::clamp<std::int64_t>(piece.count / kPerThread, 1, num_cores());
   ThreadTeam(static_cast<int>(threads)).parallel_for(piece.count, 1, write);
 }
 

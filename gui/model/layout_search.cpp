@@ -5,10 +5,10 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "backends/simulated_step.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/explain.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -19,9 +19,7 @@ namespace {
 constexpr int kNewsMs = 150;
 
 /// The number of threads of a search. One core is left for the window.
-int search_threads() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1);
-}
+int search_threads() { return std::max(1, num_cores() - 1); }
 
 /// Whether two scenarios differ in their layouts only.
 bool same_task(const Scenario& a, Scenario b) {
