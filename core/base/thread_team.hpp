@@ -11,7 +11,7 @@ namespace lockstep {
 
 /// The number of this machine's cores; 1 if the system does not say.
 int num_cores();
-/// As many threads as were asked for, or one for each core if `asked` is 0.
+/// As many threads as were asked for, or one for each core if `asked` is not positive.
 int threads_or_cores(int asked);
 /// How many threads are worth starting for work on so many things, of which each takes about 100
 /// ns: one where the work takes less than a hundredth of a second, for starting and joining threads

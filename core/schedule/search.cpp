@@ -99,7 +99,7 @@ class GreedySchedule {
   }
 
   /// Runs the first F on every rank, then as many more as fit before the first I could begin (on
-  /// each rank fewer than on the one before), then the first I on every rank.
+  /// each rank fewer than on the one before, or all), then the first I on every rank.
   void warm_up() {
     for (int s = 0; s < shape_.p; ++s) forward(s);
     IndexVector<Stage, int> extra(shape_.p, 0);
@@ -116,10 +116,10 @@ class GreedySchedule {
       first_input = std::max(end, ready) + times(s).input;
     }
     for (int s = 1; s < shape_.p; ++s) {
-      // A rank can only run an F whose input its predecessor has sent by then.
+      // A rank can only run an F whose input its predecessor has sent by then. Where that one runs
+      // all its F before its first I, so may this one.
       const int before = extra[s - 1];
-      const bool sends_all = 1 + before == shape_.m;
-      if (!sends_all) extra[s] = std::min(extra[s], std::max(0, before - 1));
+      if (1 + before < shape_.m) extra[s] = std::min(extra[s], std::max(0, before - 1));
     }
     for (int s = 0; s < shape_.p; ++s) {
       for (int i = 0; i < extra[s]; ++i) forward(s);

@@ -44,10 +44,11 @@ std::vector<std::string> better_if_restricted(const Scenario& task) {
     std::string text = only.what + "=" + std::to_string(only.value) + " finds " +
                        layout_name(found.scenario) + ", " +
                        std::to_string(found.figures.step_time.v) + " s";
-    if (!whole) text += " | " + whole.error().message;
     if (whole) {
       text += ", and without " + layout_name(whole->found.front().scenario) + ", " +
               std::to_string(whole->found.front().figures.step_time.v) + " s";
+    } else {
+      text += ", and without: " + whole.error().message;
     }
     better.push_back(text);
   }

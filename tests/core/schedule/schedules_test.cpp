@@ -136,7 +136,7 @@ TEST_CASE("every schedule is complete and free of circles for any shape it takes
   CHECK(checked > 600);
 }
 
-TEST_CASE("a schedule that reads times is free of circles for any times of stages and messages",
+TEST_CASE("every schedule is free of circles for any times of its stages and messages",
           "[core][schedule]") {
   const unsigned seed = 20261129;
   std::mt19937 random(seed);
