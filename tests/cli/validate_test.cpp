@@ -1,6 +1,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 #include "tests/catch.hpp"
 #include "tests/cli/command_line.hpp"
@@ -66,7 +67,16 @@ TEST_CASE("the README quotes the whole claim of docs/validation.md", "[cli]") {
   REQUIRE(at != std::string::npos);
   const std::size_t begin = document.rfind('\n', at) + 1;
   const std::string claim = document.substr(begin, document.find('\n', at) - begin - 1);
-  CHECK_THAT(reflowed(text_of(kRoot + "/README.md")), ContainsSubstring(claim));
+  const std::string readme = reflowed(text_of(kRoot + "/README.md"));
+  CHECK_THAT(readme, ContainsSubstring(claim));
+
+  // Its table has the median and the 90th percentile of the row of all sources.
+  std::istringstream cells(table_row(document, "all"));
+  std::vector<std::string> all;
+  for (std::string cell; std::getline(cells, cell, '|');) all.push_back(cell);
+  REQUIRE(all.size() > 5);
+  CHECK_THAT(readme, ContainsSubstring("validate validation/training.csv`) |" + all[4] + "|" +
+                                       all[5] + "|"));
 }
 
 TEST_CASE("validate prints tables, JSON, a diagram and scenarios", "[cli]") {
