@@ -36,10 +36,10 @@ PipelineShape shape_of(const Scenario& s) {
   shape.m = strategy.pipeline_parallel_microbatches;
   shape.group =
       interleave_group(strategy.pipeline_parallel_microbatch_group_size, shape.p, shape.m);
-  const auto time = [](const std::vector<double>& given, std::size_t stage) {
-    return given.size() == 1 ? given[0] : given[stage];
+  const auto time = [](const std::vector<double>& given, int stage) {
+    return given.size() == 1 ? given[0] : given[static_cast<std::size_t>(stage)];
   };
-  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.p * shape.v); ++i) {
+  for (int i = 0; i < shape.p * shape.v; ++i) {
     shape.times.push_back({time(s.costs->forward, i), time(s.costs->backward_input, i),
                            time(s.costs->backward_weight, i)});
   }
@@ -106,7 +106,7 @@ TEST_CASE("every published action order is ours", "[core][schedule]") {
         action.stage += 1000 - schedule.stages_per_copy();
         action.microbatch -= microbatches / 2;
       }
-      for (std::string cell : to_cells(actions)) {
+      for (const std::string& cell : to_cells(actions)) {
         ours += " " + cell.substr(0, cell.find("OVERLAP_F_B"));
       }
       INFO(name);
