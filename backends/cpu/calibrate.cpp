@@ -225,13 +225,15 @@ Seconds hand_over_time(Seconds work, int turns) {
   Clock::time_point notified = Clock::now();
   std::vector<double> times;
   const auto play = [&](int parity) {
-    for (std::unique_lock lock(mutex); turn < turns; changed.notify_one()) {
+    for (std::unique_lock lock(mutex); turn < turns; lock.lock()) {
       changed.wait(lock, [&] { return turn % 2 == parity || turn >= turns; });
       const auto begin = Clock::now();
       times.push_back(std::chrono::duration<double>(begin - notified).count());
       while (Clock::now() - begin < own) continue;
       ++turn;
       notified = Clock::now();
+      lock.unlock();  // as those that are measured for wake each other
+      changed.notify_one();
     }
   };
   std::thread other([&] { play(1); });

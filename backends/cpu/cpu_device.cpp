@@ -24,7 +24,9 @@ constexpr std::align_val_t kArenaAlignment{kHugePage};
 
 /// Lets the calling thread run as soon as it wakes, instead of after the slice (up to 3 ms) of a
 /// kernel that computes on the same core. Linux takes this wish since 6.12; before 6.6 a thread
-/// that wakes ran at once.
+/// that wakes ran at once. It is granted to a thread that has used less than its part: one that
+/// wakes, finds a mutex taken and sleeps again has used it. So whoever wakes a thread lets go of
+/// the mutex before, here and where threads of several ranks meet.
 void ask_for_short_slices() {
 #if defined(__linux__) && defined(SYS_sched_setattr)
   constexpr std::uint64_t kShortest = 100'000;  // ns
@@ -180,7 +182,7 @@ Result<void> CpuDevice::enqueue_task(OpId id, Stream stream, Task task) {
 
 Result<void> CpuDevice::push(Stream stream, Item item) {
   Queue& q = queue(stream);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   OpState& state = states_[item.op];
   if (item.task == nullptr) {
     if (state == OpState::None) {
@@ -197,6 +199,7 @@ Result<void> CpuDevice::push(Stream stream, Item item) {
   }
   q.items.push_back(std::move(item));
   ++in_flight_;
+  lock.unlock();
   q.changed.notify_one();
   return {};
 }
@@ -247,9 +250,13 @@ void CpuDevice::work(Queue& q) {
       lock.lock();
       times_[item.time] = time;
       states_[item.op] = OpState::Done;
+      std::vector<Queue*> waiting;
       for (std::unique_ptr<Queue>& other : queues_) {
-        if (other != nullptr && other->waits_for == item.op) other->changed.notify_one();
+        if (other != nullptr && other->waits_for == item.op) waiting.push_back(other.get());
       }
+      lock.unlock();
+      for (Queue* other : waiting) other->changed.notify_one();
+      lock.lock();
     }
     if (--in_flight_ == 0) idle_.notify_all();
   }

@@ -16,9 +16,10 @@ void Meeting::post(std::int64_t sequence, int position, const Party& party) {
       return fabric_.fail(same.error());
     }
     slot.gathering.complete = fabric_.now();
-    changed_.notify_all();
   }
-  ++slot.arrived;
+  const bool all = ++slot.arrived == size_;
+  lock.unlock();
+  if (all) changed_.notify_all();
 }
 
 const Gathering* Meeting::complete(std::int64_t sequence) {
@@ -36,8 +37,10 @@ const Gathering* Meeting::arrive(std::int64_t sequence, int position, const Part
 }
 
 void Meeting::leave(std::int64_t sequence) {
-  const std::lock_guard lock(mutex_);
-  if (++slots_.at(sequence).finished == size_) changed_.notify_all();
+  std::unique_lock lock(mutex_);
+  const bool all = ++slots_.at(sequence).finished == size_;
+  lock.unlock();
+  if (all) changed_.notify_all();
 }
 
 bool Meeting::over(std::int64_t sequence) {

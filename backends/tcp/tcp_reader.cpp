@@ -171,7 +171,7 @@ bool TcpProcess::read_data(Peer& peer, const Header& header, std::string& why) {
     bytes.resize(at + static_cast<std::size_t>(std::min(left, kBlock)));
     if (!read_bytes(peer, bytes.data() + at, std::min(left, kBlock), why)) return false;
   }
-  const std::lock_guard lock(peer.mutex);
+  std::unique_lock lock(peer.mutex);
   // A receive may have been posted meanwhile.
   const auto come = peer.posted.find(header.tag);
   if (come == peer.posted.end() || failure_.is_set()) {
@@ -190,6 +190,7 @@ bool TcpProcess::read_data(Peer& peer, const Header& header, std::string& why) {
   }
   if (header.bytes > 0) std::memcpy(posted.data, bytes.data(), bytes.size());
   posted.done = true;
+  lock.unlock();
   peer.changed.notify_all();
   return true;
 }
@@ -226,8 +227,8 @@ bool TcpProcess::read_posted(Peer& peer, std::int64_t bytes, Posted& posted, std
     const std::lock_guard lock(peer.mutex);
     posted.done = at == bytes && !failure_.is_set();
     posted.busy = false;
-    peer.changed.notify_all();
   }
+  peer.changed.notify_all();
   std::vector<std::byte> rest(static_cast<std::size_t>(std::min(bytes - at, kBlock)));
   while (well && at < bytes) {
     const auto block = std::min(bytes - at, static_cast<std::int64_t>(rest.size()));
