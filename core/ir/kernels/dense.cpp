@@ -59,7 +59,7 @@ std::vector<KernelRow> rows::dense() {
               {"[resid]", "m n", Mixed}},
        .out = {{"c", "m n", Mixed, Accumulate}},
        .flops = "2 m n k",
-       .may_be_tf32 = true},
+       .tf32 = Tf32::Products},
       // y is x, or its transpose, in 8 bits: of blocks of `across` rows and `along` columns of y,
       // each
       // has a scale, a power of two by which its codes are multiplied (core/base/float8.hpp).

@@ -1,6 +1,7 @@
 // Activations, sums of tensors, rearrangement, constants, and time that passes.
 #include <cmath>
 
+#include "core/ir/kernels/placement.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -51,14 +52,16 @@ std::vector<KernelRow> rows::elementwise() {
        .dims = words("n"),
        .in = {{"x", "n"}},
        .out = {{"y", "n"}},
-       .flops = "n"},
+       .flops = "n",
+       .place = place_vision},
       // dx = dy where y > 0, else 0; dx may alias dy
       {.kind = K::ReluBackward,
        .name = "relu_backward",
        .dims = words("n"),
        .in = {{"dy", "n"}, {"y", "n"}},
        .out = {{"dx", "n"}},
-       .flops = "n"},
+       .flops = "n",
+       .place = place_vision},
       // y = x + resid + bias (to each row). A bias of as many columns as an image has elements adds
       // the same to every image.
       {.kind = K::Add,
@@ -119,12 +122,6 @@ std::vector<KernelRow> rows::elementwise() {
        .dims = words("rows a b"),
        .in = {{"y", "rows (a + b)"}},
        .out = {{"x", "rows a"}, {"z", "rows b"}}},
-      // y = value
-      {.kind = K::Fill,
-       .name = "fill",
-       .dims = words("n"),
-       .scalars = words("value"),
-       .out = {{"y", "n"}}},
       // Does nothing for so many seconds; for layers of which only the time is known.
       {.kind = K::Delay, .name = "delay", .scalars = words("seconds")},
   };

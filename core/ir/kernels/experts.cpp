@@ -77,7 +77,7 @@ std::vector<KernelRow> rows::experts() {
        .out = {{"c", "groups chunks m n", Mixed, Accumulate}},
        .flops = "2 groups chunks m n k",
        .efficiency_as = "gemm",
-       .may_be_tf32 = true},
+       .tf32 = Tf32::Products},
       // dw[g] (+)= sum over chunks of dy[chunk, g]ᵀ x[chunk, g]
       // dbias[g] (+)= sum over chunks and rows of dy[chunk, g]
       //   dy [chunks, groups, rows, m], x [chunks, groups, rows, n], dw [groups, m, n],
@@ -89,7 +89,7 @@ std::vector<KernelRow> rows::experts() {
        .out = {{"dw", "groups m n", Mixed, Accumulate}, {"[dbias]", "groups m", Mixed, Accumulate}},
        .flops = "groups chunks rows m (2 n + [dbias])",
        .efficiency_as = "gemm",
-       .may_be_tf32 = true},
+       .tf32 = Tf32::Products},
       // The next two are grouped_gemm and grouped_gemm_weight of as many rows of each group as
       // `counts` [chunks, groups] says, which stand one behind the other: those of chunk 0 for
       // group
@@ -114,7 +114,7 @@ std::vector<KernelRow> rows::experts() {
                 .moved = "rows n (1 + accumulate)"}},
        .flops = "2 rows n k",
        .efficiency_as = "gemm",
-       .may_be_tf32 = true,
+       .tf32 = Tf32::Products,
        .fault = bad_rows},
       //   dy [places, m], x [places, n], dw [groups, m, n], dbias [groups, m]
       {.kind = K::RaggedGemmWeight,
@@ -126,7 +126,7 @@ std::vector<KernelRow> rows::experts() {
        .out = {{"dw", "groups m n", Mixed, Accumulate}, {"[dbias]", "groups m", Mixed, Accumulate}},
        .flops = "rows m (2 n + [dbias])",
        .efficiency_as = "gemm",
-       .may_be_tf32 = true,
+       .tf32 = Tf32::Products,
        .fault = bad_rows},
       // Rows that stand as in ragged_gemm, `parts` of them one behind the other, in 8 bits as
       // quantize makes them, in blocks of 1 x `along`. Transposed, a line of codes has the rows of

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/ir/kernels/placement.hpp"
 #include "core/ir/kernels/rows.hpp"
 #include "core/ir/kernels/saturating.hpp"
 
@@ -41,14 +42,33 @@ void compile(KernelRow& row) {
   }
 }
 
+struct Family {
+  std::vector<KernelRow> (*rows)();
+  bool (*place)(const Kernel&, AxisOperands&) = place_dense;
+  KernelUse use = KernelUse::Layers;
+};
+constexpr Family kFamilies[] = {
+    {rows::dense},
+    {rows::compression},
+    {rows::attention},
+    {rows::norms},
+    {rows::elementwise},
+    {rows::tokens},
+    {rows::losses},
+    {rows::optimizers, place_update, KernelUse::Update},
+    {rows::factors, place_update, KernelUse::Parameters},
+    {rows::vision, place_vision},
+    {rows::experts, place_experts},
+};
+
 /// Makes the table of all rows. Every kind must have exactly one row; anything else is a fault of
 /// this program, which is found when it starts.
 Table make_table() {
   Table table;
-  for (const auto& family :
-       {rows::dense, rows::compression, rows::attention, rows::norms, rows::elementwise,
-        rows::tokens, rows::losses, rows::optimizers, rows::factors, rows::vision, rows::experts}) {
-    for (KernelRow& row : family()) {
+  for (const Family& family : kFamilies) {
+    for (KernelRow& row : family.rows()) {
+      if (row.place == nullptr) row.place = family.place;
+      row.use = family.use;
       KernelRow& place = table[to_size(row.kind)];
       if (!place.name.empty()) throw std::logic_error("two rows: " + std::string(row.name));
       compile(row);

@@ -173,6 +173,17 @@ struct OperandRow {
   bool optional = false;    // whether the name was written in brackets
 };
 
+/// In which part of a training step a kernel may stand.
+enum class KernelUse : std::uint8_t {
+  Layers,      // forward and backward passes
+  Update,      // between the backward passes and the next step, on a unit's flat shard
+  Parameters,  // there, too: a function has one of them for each parameter of a unit, or two
+};
+/// Which setting lets a kernel multiply float32 in TF32.
+enum class Tf32 : std::uint8_t { Never, Products, Convolutions };
+
+struct AxisOperands;  // placement.hpp
+
 /// Everything that is known of a kind of kernel. Its definition is a comment beside the row.
 struct KernelRow {
   KernelKind kind = KernelKind::Delay;
@@ -184,9 +195,13 @@ struct KernelRow {
   std::string_view efficiency_as = {};  // the kernel whose efficiency curve it uses without its own
   Formula width = {};  // the extent that vectors run along; small ones cost efficiency. Empty: none
   bool may_be_stochastic = false;  // whether Kernel::stochastic may be set
-  bool may_be_tf32 = false;        // whether Kernel::tf32 may be set
+  Tf32 tf32 = Tf32::Never;         // whether Kernel::tf32 may be set
   /// What is wrong with a kernel beyond missing operands and extents; empty if nothing is.
   std::string_view (*fault)(const Kernel& kernel) = nullptr;
+  KernelUse use = KernelUse::Layers;  // as that of its family (kernel.cpp)
+  /// What ranks along one axis hold of the results, for place() in placement.hpp. Null in a row
+  /// that follows its family's rule; info() has that rule then.
+  bool (*place)(const Kernel& kernel, AxisOperands& operands) = nullptr;
 };
 const KernelRow& info(KernelKind kind);
 

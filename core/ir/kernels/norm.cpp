@@ -1,4 +1,5 @@
 // Layer norm, RMS norm, norms of heads, and batch norm.
+#include "core/ir/kernels/placement.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -120,7 +121,8 @@ std::vector<KernelRow> batch_norms() {
        .dims = dims,
        .in = {{"x", "rows cols"}},
        .out = {{"stats", "2 cols", Sums}},
-       .flops = "4 rows cols"},
+       .flops = "4 rows cols",
+       .place = place_vision},
       // stats: those of all rows, from each [parts, 2, cols], which are statistics of equally many
       // rows
       {.kind = K::BatchNormCombine,
@@ -128,7 +130,8 @@ std::vector<KernelRow> batch_norms() {
        .dims = words("parts cols"),
        .in = {{"each", "parts 2 cols", Sums}},
        .out = {{"stats", "2 cols", Sums}},
-       .flops = "5 parts cols"},
+       .flops = "5 parts cols",
+       .place = place_vision},
       // running += momentum (stats - running), after the variance of stats is multiplied by
       // correction, which is n / (n - 1) for the unbiased variance of n rows
       {.kind = K::BatchNormRunning,
@@ -137,7 +140,8 @@ std::vector<KernelRow> batch_norms() {
        .scalars = words("momentum correction"),
        .in = {{"stats", "2 cols", Sums}},
        .out = {{"running", "2 cols", Mixed, Update}},
-       .flops = "7 cols"},
+       .flops = "7 cols",
+       .place = place_vision},
       // y = xhat w + b + resid
       {.kind = K::BatchNormForward,
        .name = "batch_norm_forward",
@@ -149,7 +153,8 @@ std::vector<KernelRow> batch_norms() {
               {"stats", "2 cols", Sums},
               {"[resid]", "rows cols"}},
        .out = {{"y", "rows cols"}},
-       .flops = "(4 + [resid]) rows cols"},
+       .flops = "(4 + [resid]) rows cols",
+       .place = place_vision},
       // sums: the sums over rows of dy, then those of dy xhat
       {.kind = K::BatchNormBackwardSums,
        .name = "batch_norm_backward_sums",
@@ -157,7 +162,8 @@ std::vector<KernelRow> batch_norms() {
        .scalars = words("eps"),
        .in = {{"dy", "rows cols"}, {"x", "rows cols"}, {"stats", "2 cols", Sums}},
        .out = {{"sums", "2 cols", Sums}},
-       .flops = "5 rows cols"},
+       .flops = "5 rows cols",
+       .place = place_vision},
       // dx = w / sqrt(variance + eps) (dy - (sums[0] + xhat sums[1]) / count); dx may alias dy
       //   count: how many rows stats and sums are of
       {.kind = K::BatchNormBackwardInput,
@@ -170,14 +176,16 @@ std::vector<KernelRow> batch_norms() {
               {"stats", "2 cols", Sums},
               {"sums", "2 cols", Sums}},
        .out = {{"dx", "rows cols"}},
-       .flops = "6 rows cols"},
+       .flops = "6 rows cols",
+       .place = place_vision},
       // dw (+)= sums[1]; db (+)= sums[0]
       {.kind = K::BatchNormBackwardWeight,
        .name = "batch_norm_backward_weight",
        .dims = words("cols"),
        .in = {{"sums", "2 cols", Sums}},
        .out = {{"dw", "cols", Mixed, Accumulate}, {"db", "cols", Mixed, Accumulate}},
-       .flops = "2 cols"},
+       .flops = "2 cols",
+       .place = place_vision},
   };
 }
 

@@ -25,6 +25,12 @@ std::string_view bad_history(const Kernel& kernel) {
 
 std::vector<KernelRow> rows::optimizers() {
   return {
+      // y = value
+      {.kind = K::Fill,
+       .name = "fill",
+       .dims = words("n"),
+       .scalars = words("value"),
+       .out = {{"y", "n"}}},
       // y (+)= sum of x
       {.kind = K::Sum,
        .name = "sum",

@@ -108,15 +108,7 @@ bool place(const Kernel& kernel, AxisOperands& operands) {
       (has(read.in, Along::Replica) || has(read.out, Along::Replica))) {
     return place_replica(kernel, operands);
   }
-  if (kernel.kind >= KernelKind::GroupedGemm && kernel.kind <= KernelKind::GateBackward) {
-    return place_experts(kernel, operands);
-  }
-  if (kernel.kind >= KernelKind::Conv2dForward && kernel.kind <= KernelKind::AveragePoolBackward) {
-    return place_vision(kernel, operands);
-  }
-  return kernel.kind >= KernelKind::Fill && kernel.kind <= KernelKind::Sgd
-             ? place_update(kernel, operands)
-             : place_dense(kernel, operands);
+  return info(kernel.kind).place(kernel, operands);
 }
 
 }  // namespace lockstep

@@ -37,7 +37,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .width = "min(in, out)",
-       .may_be_tf32 = true,
+       .tf32 = Tf32::Convolutions,
        .fault = bad_convolution},
       // dx = the gradient with respect to x + resid
       {.kind = K::Conv2dBackwardInput,
@@ -50,7 +50,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .width = "min(in, out)",
-       .may_be_tf32 = true,
+       .tf32 = Tf32::Convolutions,
        .fault = bad_convolution},
       // dw (+)= the gradient with respect to w
       {.kind = K::Conv2dBackwardWeight,
@@ -61,7 +61,7 @@ std::vector<KernelRow> rows::vision() {
        .flops = "2 batch height/stride width/stride out kernel kernel in",
        .efficiency_as = "gemm",
        .width = "min(in, out)",
-       .may_be_tf32 = true,
+       .tf32 = Tf32::Convolutions,
        .fault = bad_convolution},
       // y = the largest input of each window and channel. Images are padded as for a convolution,
       // and padding never is the largest. Flops: a comparison for each input of a window.

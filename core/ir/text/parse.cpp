@@ -340,7 +340,7 @@ class Parser {
     kernel.accumulate = s_.in.take("accumulate");
     kernel.stochastic =
         row.may_be_stochastic && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
-    kernel.tf32 = row.may_be_tf32 && kernel.dtype == DType::F32 && s_.in.take("tf32");
+    kernel.tf32 = row.tf32 != Tf32::Never && kernel.dtype == DType::F32 && s_.in.take("tf32");
     for (std::size_t i = 0; i < row.dims.size(); ++i) {
       if (!s_.in.expect_word(row.dims[i]) || !s_.in.expect('=') || !s_.in.number(kernel.dims[i])) {
         return false;

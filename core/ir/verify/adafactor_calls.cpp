@@ -8,8 +8,7 @@ namespace lockstep::verification {
 /// for each parameter of a unit, or two.
 bool Values::factors(const Function& function) {
   const auto& kernels = function.kernels;
-  return !kernels.empty() && kernels[0].kind >= KernelKind::FactorSums &&
-         kernels[0].kind <= KernelKind::Adafactor &&
+  return !kernels.empty() && info(kernels[0].kind).use == KernelUse::Parameters &&
          std::all_of(kernels.begin(), kernels.end(),
                      [&](const Kernel& k) { return k.kind == kernels[0].kind; });
 }

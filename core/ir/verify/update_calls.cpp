@@ -15,7 +15,7 @@ bool Values::is_update(const Function& function) {
            kernel.out[0].offset == 0 && kernel.in[0].formal == 0 && kernel.out[0].formal == 1;
   }
   if (kernel.kind == KernelKind::ToCodes || kernel.kind == KernelKind::FromCodes) return true;
-  return kernel.kind >= KernelKind::Fill && kernel.kind <= KernelKind::Sgd;
+  return info(kernel.kind).use != KernelUse::Layers;
 }
 
 bool Values::update_call(RoleRun& run, OpId id) {

@@ -33,10 +33,6 @@ std::vector<LayerStep> steps_of(const FunctionBuilder& f, Phase phase,
   }
 }
 
-bool is_convolution(KernelKind kind) {
-  return kind >= KernelKind::Conv2dForward && kind <= KernelKind::Conv2dBackwardWeight;
-}
-
 }  // namespace
 
 std::vector<LayerStep> Draft::steps(int kind, Phase phase,
@@ -48,10 +44,11 @@ std::vector<LayerStep> Draft::steps(int kind, Phase phase,
     auto* const function = std::get_if<Function>(&step);
     if (function == nullptr) continue;
     for (Kernel& kernel : function->kernels) {
+      const Tf32 setting = info(kernel.kind).tf32;
       const Float32Products wanted =
-          is_convolution(kernel.kind) ? training.float32_convolution : training.float32_matmul;
-      kernel.tf32 = kernel.dtype == DType::F32 && info(kernel.kind).may_be_tf32 &&
-                    wanted == Float32Products::Tf32;
+          setting == Tf32::Convolutions ? training.float32_convolution : training.float32_matmul;
+      kernel.tf32 =
+          kernel.dtype == DType::F32 && setting != Tf32::Never && wanted == Float32Products::Tf32;
     }
   }
   return steps;
