@@ -18,7 +18,7 @@
 
 #include "core/base/result.hpp"
 #include "core/checkpoint/manifest.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/manifest.hpp"
 #include "core/checkpoint/safetensors.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 namespace lockstep {
 

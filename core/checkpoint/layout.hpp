@@ -8,7 +8,7 @@
 
 #include "core/base/result.hpp"
 #include "core/checkpoint/safetensors.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 namespace lockstep::checkpoint {
 

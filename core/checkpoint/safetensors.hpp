@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/result.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 
 #include "core/base/result.hpp"
 #include "core/generate/decode_program.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/run/device.hpp"
 
 namespace lockstep {

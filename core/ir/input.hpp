@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-struct Mesh;  // core/ir/program.hpp
+struct Mesh;  // core/ir/mesh.hpp
 
 enum class SampleKind : std::uint8_t { None, Tokens, Images };
 inline constexpr int kNumSampleKinds = 3;

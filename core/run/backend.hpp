@@ -15,7 +15,7 @@
 #include "core/base/result.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/run/straggler_watch.hpp"
 #include "core/trace/trace.hpp"
 

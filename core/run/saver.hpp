@@ -13,7 +13,7 @@
 
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/run/executor.hpp"
 #include "core/run/process.hpp"
 #include "core/run/snapshot.hpp"

@@ -10,7 +10,7 @@
 
 #include "core/base/non_finite.hpp"
 #include "core/base/result.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/trace/trace.hpp"
 
 namespace lockstep {

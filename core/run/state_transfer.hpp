@@ -10,7 +10,7 @@
 
 #include "core/base/quantized_state.hpp"
 #include "core/ir/program.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/run/device.hpp"
 #include "core/run/executor.hpp"
 #include "core/run/process.hpp"

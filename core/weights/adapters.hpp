@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/result.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/spec/model.hpp"
 
 namespace lockstep {

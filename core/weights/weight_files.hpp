@@ -9,7 +9,7 @@
 
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 #include "core/spec/model.hpp"
 
 namespace lockstep {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/ir/program.hpp"
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 namespace lockstep::oracle {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 namespace lockstep::testing {
 

@@ -1,4 +1,4 @@
-#include "core/ir/state.hpp"
+#include "core/ir/training_state.hpp"
 
 #include <charconv>
 
