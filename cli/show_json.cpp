@@ -17,7 +17,7 @@ Json op_json(const Program& program, const Role& role, OpId id) {
   if (op.stage >= 0) json["stage"] = op.stage;
   if (op.microbatch >= 0) json["microbatch"] = op.microbatch;
   if (op.layer >= 0) json["layer"] = op.layer;
-  if (op.kind == OpKind::Call) json["function"] = program.function(op.function()).name;
+  if (op.kind == OpKind::Call) json["function"] = program.function(op.function()).name.text();
   if (is_collective(op.kind)) json["group"] = program.group(op.group()).name;
   if (is_p2p(op.kind)) json["pp"] = op.peer();
   if (const Bytes bytes = payload_bytes(program, role, op); bytes.v > 0) json["bytes"] = bytes.v;
@@ -79,7 +79,7 @@ Json program_json(const Program& program, std::optional<Rank> rank) {
   }
   for (const Function& function : program.functions) {
     const Work done = work(function);
-    functions.push_back({{"name", function.name},
+    functions.push_back({{"name", function.name.text()},
                          {"kernels", function.kernels.size()},
                          {"flops", done.flops.v},
                          {"memory_bytes", done.bytes.v}});

@@ -20,7 +20,9 @@ std::int64_t product_of(const Function& function, bool last, const ClusterSpec& 
   return to_sim_time(kernel_time(*product, cluster.device, cluster.framework)).count();
 }
 
-bool is_output_layer(const Function& function) { return function.name.starts_with("head."); }
+bool is_output_layer(const Function& function) {
+  return function.name.kind() == FunctionName::Kind::OutputLayer;
+}
 
 }  // namespace
 

@@ -237,7 +237,8 @@ Seconds function_time(const Function& function, const DeviceSpec& device,
                       const FrameworkSpec& framework) {
   FrameworkSpec ways = framework;
   // The output layer computes in 16 bits, and so does what makes an update orthogonal.
-  if (function.name.starts_with("head.") || function.name.starts_with("newton_schulz.")) {
+  const FunctionName::Kind kind = function.name.kind();
+  if (kind == FunctionName::Kind::OutputLayer || kind == FunctionName::Kind::Orthogonalize) {
     ways.fp8 = Fp8Recipe::None;
     ways.fp4 = Fp4Recipe::None;
   }

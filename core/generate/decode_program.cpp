@@ -166,7 +166,7 @@ class Assembly {
   }
 
   FunctionId add_function(Function function) {
-    function.name = prefix_ + function.name;
+    function.name = prefix_ + function.name.text();
     made_.program.functions.push_back(std::move(function));
     return {static_cast<std::int32_t>(made_.program.functions.size() - 1)};
   }

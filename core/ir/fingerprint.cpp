@@ -65,7 +65,7 @@ void add_unit(Fingerprint& print, const Program& program, const Unit& unit) {
 
 std::uint64_t fingerprint(const Function& function) {
   Fingerprint print;
-  print.add(function.name);
+  print.add(function.name.text());
   for (const Formal& formal : function.formals) {
     print.add(formal.name);
     print.add(static_cast<std::int64_t>(formal.access));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/index_vector.hpp"
+#include "core/ir/function_name.hpp"
 #include "core/ir/kernels/kernel.hpp"
 
 namespace lockstep {
@@ -32,7 +33,7 @@ struct Exchange {
 
 /// The compute between two points of communication, as a list of kernels over formal buffers.
 struct Function {
-  std::string name;  // "block.F"
+  FunctionName name;
   IndexVector<int, Formal> formals;
   std::vector<Kernel> kernels;
   /// Communications that follow it. Those that begin a part of a layer stand with its first.

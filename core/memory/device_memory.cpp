@@ -45,7 +45,9 @@ std::string plain(double value) {
 std::string count(std::int64_t value) { return count_text(static_cast<double>(value)); }
 
 bool is_16_bit(DType type) { return type == DType::BF16 || type == DType::F16; }
-bool belongs_to_block(const Function& function) { return function.name.starts_with("block"); }
+bool belongs_to_block(const Function& function) {
+  return function.name.kind() == FunctionName::Kind::Block;
+}
 
 /// The terms of one role, one function each.
 class Terms {

@@ -46,7 +46,8 @@ std::map<std::string, std::int64_t> bytes_of(const Program& program, const Role&
 std::int64_t calls(const Program& program, const Role& role, std::string_view prefix) {
   std::int64_t count = 0;
   for (const Op& op : role.ops) {
-    count += op.kind == OpKind::Call && program.function(op.function()).name.starts_with(prefix);
+    count +=
+        op.kind == OpKind::Call && program.function(op.function()).name.text().starts_with(prefix);
   }
   return count;
 }

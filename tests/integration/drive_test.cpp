@@ -262,7 +262,7 @@ TEST_CASE("in turns, a step takes the sum of reading, updating and writing; else
     for (const Span& span : run.trace.spans) {
       const Op& op = role.op(span.op);
       const bool updates = op.stream == Stream::Host && op.phase == Phase::O &&
-                           run.program.function(op.function()).name.starts_with("adamw");
+                           run.program.function(op.function()).name.text().starts_with("adamw");
       if (span.rank != 0 || (!is_drive_copy(op.kind) && !updates)) continue;
       first = std::min(first, span.active);
       last = std::max(last, span.end);

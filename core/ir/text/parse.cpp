@@ -291,7 +291,9 @@ class Parser {
 
   bool function() {
     Function function;
-    if (!s_.in.name(function.name)) return false;
+    std::string name;
+    if (!s_.in.name(name)) return false;
+    function.name = std::move(name);
     const char* start = s_.in.mark();
     const std::string_view word = s_.in.word();
     if (word == "emitted") {
@@ -301,7 +303,7 @@ class Parser {
                                    " says neither own (arithmetic of yours) nor emitted= (the "
                                    "model library's, with its fingerprint)");
     }
-    s_.functions.add(function.name);
+    s_.functions.add(function.name.text());
     s_.program.functions.push_back(std::move(function));
     formals_ = {};
     return true;

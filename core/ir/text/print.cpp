@@ -259,7 +259,8 @@ class Printer {
 
   void put_function(const Function& function) {
     const Work total = work(function);
-    put("function ", in_quotes(function.name), function.emitted == 0 ? " own" : " emitted=x");
+    put("function ", in_quotes(function.name.text()),
+        function.emitted == 0 ? " own" : " emitted=x");
     if (function.emitted != 0) put(text::hexadecimal(function.emitted));
     put("  # ", total.flops.v, " flop, ", total.bytes.v, " bytes\n");
     for (const Formal& formal : function.formals) {

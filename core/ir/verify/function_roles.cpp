@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "core/ir/parts.hpp"
@@ -96,29 +95,13 @@ IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
   return all;
 }
 
-/// Finds out from its name what a function stands for. The model library names functions
-/// "<layer>.<letter>", then ".<segment>" and "+<what it adds to>" where there are such.
+/// What a function stands for, with its names as numbers.
 FunctionRole Values::role_of(const Function& function) {
   FunctionRole role;
   role.own = function.emitted == 0;
-  std::string_view text = function.name;
-  text = text.substr(0, text.find('+'));
-  auto dot = text.rfind('.');
-  if (dot != std::string_view::npos) {
-    const std::string_view last = text.substr(dot + 1);
-    const auto read = std::from_chars(last.data(), last.data() + last.size(), role.segment);
-    if (read.ec == std::errc{} && read.ptr == last.data() + last.size()) {
-      text = text.substr(0, dot);
-      dot = text.rfind('.');
-    }
-  }
-  if (dot != std::string_view::npos && text.size() == dot + 2) {
-    for (const Phase phase : {Phase::F, Phase::B, Phase::I, Phase::W, Phase::R}) {
-      if (text.substr(dot + 1) != to_string(phase)) continue;
-      role.phase = phase;
-      role.kind = name(text.substr(0, dot));
-    }
-  }
+  if (!function.name.layer().empty()) role.kind = name(function.name.layer());
+  role.phase = function.name.phase();
+  role.segment = function.name.segment();
   const IndexVector<int, FormalRole::What> what = what_formals_are(function);
   for (const int f : what.ids()) {
     const TensorPart part = part_of(function.formals[f].name);

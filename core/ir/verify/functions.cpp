@@ -54,7 +54,7 @@ class FunctionCheck {
     for (std::size_t i = row.scalars.size(); i < kernel.scalars.size(); ++i) {
       if (kernel.scalars[i] != 0) faults_.add(name + ": unused scalar set");
     }
-    if (kernel.tf32 && (!row.may_be_tf32 || kernel.dtype != DType::F32)) {
+    if (kernel.tf32 && (row.tf32 == Tf32::Never || kernel.dtype != DType::F32)) {
       faults_.add(name + ": only a product in float32 is rounded to TF32");
     }
     const std::string_view fault = row.fault == nullptr ? "" : row.fault(kernel);

@@ -21,7 +21,7 @@ struct Values::LowRankArgs {
 };
 
 bool Values::is_low_rank(const Function& function) {
-  return function.name.starts_with("power_sgd.") && function.kernels.size() > 1;
+  return lockstep::is_low_rank(function.name.kind()) && function.kernels.size() > 1;
 }
 
 bool Values::low_rank_call(RoleRun& run, OpId id) {
@@ -40,11 +40,16 @@ bool Values::low_rank_call(RoleRun& run, OpId id) {
   }
   args.type = function.kernels[0].dtype;
   if (!low_rank_args(run, id, args)) return true;
-  const std::string_view what = std::string_view(function.name).substr(10);
-  if (what.starts_with("project.")) return project(run, id, args);
-  if (what.starts_with("factor.")) return factor(run, id, args);
-  if (what.starts_with("restore.")) return restore(run, id, args);
-  return fault(run, id, "is no part of a product of low rank");
+  switch (function.name.kind()) {
+    case FunctionName::Kind::LowRankProject:
+      return project(run, id, args);
+    case FunctionName::Kind::LowRankFactor:
+      return factor(run, id, args);
+    case FunctionName::Kind::LowRankRestore:
+      return restore(run, id, args);
+    default:
+      return fault(run, id, "is no part of a product of low rank");
+  }
 }
 
 /// Finds the parameter whose gradient or factor is read, and checks that all arguments have its
@@ -101,7 +106,7 @@ bool Values::low_rank_args(RoleRun& run, OpId id, LowRankArgs& args) {
     }
   }
   if (args.has("feedback") != args.unit->feedback.valid() &&
-      !std::string_view(function.name).starts_with("power_sgd.factor.")) {
+      function.name.kind() != FunctionName::Kind::LowRankFactor) {
     return wrong(args.unit->feedback.valid() ? "does not read what was left out before"
                                              : "reads what was left out, which none keeps");
   }

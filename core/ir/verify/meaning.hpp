@@ -147,7 +147,7 @@ struct FormalRole {
 /// What the formals of a function are, by their names and its kernels.
 IndexVector<int, FormalRole::What> what_formals_are(const Function& function);
 
-/// What a function stands for. Its name tells which part of which kind of layer it is.
+/// What a function stands for (FunctionName).
 struct FunctionRole {
   bool own = false;        // whether it is the user's
   std::int32_t kind = -1;  // the number of the layer's kind, such as "block"; -1: of no layer

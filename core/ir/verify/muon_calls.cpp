@@ -4,9 +4,9 @@
 
 namespace lockstep::verification {
 
-/// Whether a function makes matrices orthogonal. The library names those that do.
+/// Whether a function makes matrices orthogonal.
 bool Values::orthogonalizes(const Function& function) {
-  return function.name.starts_with("newton_schulz.") && !function.formals.empty();
+  return function.name.kind() == FunctionName::Kind::Orthogonalize && !function.formals.empty();
 }
 
 /// Follows Muon's momentum, which makes the direction of a unit from its gradient.

@@ -61,7 +61,7 @@ GroupId ProgramBuilder::group(std::string_view name, const std::vector<std::stri
 }
 
 FunctionId ProgramBuilder::function(const Function& function) {
-  const auto found = functions_.find(function.name);
+  const auto found = functions_.find(function.name.text());
   if (found != functions_.end()) {
     const Function& known = program.function(found->second);
     if (known.emitted != fingerprint(function)) {
@@ -73,7 +73,7 @@ FunctionId ProgramBuilder::function(const Function& function) {
   const FunctionId id{static_cast<std::int32_t>(program.functions.size())};
   program.functions.push_back(function);
   program.functions.back().emitted = fingerprint(function);
-  functions_.emplace(function.name, id);
+  functions_.emplace(function.name.text(), id);
   return id;
 }
 

@@ -169,7 +169,8 @@ TEST_CASE("verify refuses sums of Adafactor that are not of all ranks, or of ano
   const auto calls = [](const Program& program, const Role& role, const std::string& prefix) {
     std::vector<std::uint32_t> arguments;
     for (const Op& op : role.ops) {
-      if (op.kind == OpKind::Call && program.function(op.function()).name.starts_with(prefix)) {
+      if (op.kind == OpKind::Call &&
+          program.function(op.function()).name.text().starts_with(prefix)) {
         arguments.push_back(op.args_begin);
       }
     }

@@ -23,7 +23,7 @@ Scenario muon(Architecture architecture, const Layout& layout = {}) {
 }
 
 bool has_name(const Program& program, const Op& op, const std::string& prefix) {
-  return op.kind == OpKind::Call && program.function(op.function()).name.starts_with(prefix);
+  return op.kind == OpKind::Call && program.function(op.function()).name.text().starts_with(prefix);
 }
 
 /// The matrices of a block of the tiny model of the Llama kind, 24 wide with 40 features of its

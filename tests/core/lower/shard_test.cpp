@@ -293,7 +293,7 @@ TEST_CASE("model states per rank are those of the ZeRO table", "[core][lower]") 
       std::set<std::int32_t> held;  // what the updates read
       for (const Op& op : role.ops) {
         if (op.kind != OpKind::Call || op.phase != Phase::O) continue;
-        if (program.function(op.function()).name.rfind("adamw", 0) != 0) continue;
+        if (program.function(op.function()).name.text().rfind("adamw", 0) != 0) continue;
         held.insert(role.root(role.args_of(op)[0]).v);
       }
       for (std::int32_t id : held) gradients += static_cast<double>(role.buffer({id}).bytes.v);

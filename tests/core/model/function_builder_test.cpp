@@ -40,7 +40,7 @@ std::string summary(const std::vector<LayerStep>& steps) {
       continue;
     }
     const auto& function = std::get<Function>(step);
-    text += function.name;
+    text += function.name.text();
     for (const Kernel& kernel : function.kernels) text += " " + std::string(info(kernel.kind).name);
   }
   return text;

@@ -51,7 +51,7 @@ auto collective_of(const Program& p, OpKind kind, const std::string& tensor) {
 }
 auto call_of(const Program& p, const std::string& begin) {
   return [&p, begin](const Role&, const Op& op) {
-    return op.kind == OpKind::Call && p.function(op.function()).name.starts_with(begin);
+    return op.kind == OpKind::Call && p.function(op.function()).name.text().starts_with(begin);
   };
 }
 auto copy_of(OpKind kind, HostData data) {
@@ -163,12 +163,12 @@ TEST_CASE("a loss or a norm that stays on its rank is missed", "[core][ir]") {
 TEST_CASE("arithmetic that is not the library's is refused unless it is declared", "[core][ir]") {
   Program p = data_parallel();
   for (Function& f : p.functions) {
-    if (!f.name.starts_with("block.F")) continue;
+    if (!f.name.text().starts_with("block.F")) continue;
     for (Kernel& k : f.kernels) k.scalars[0] *= 2;  // the norm's epsilon, among others
   }
   CHECK_THAT(first_fault(p),
              ContainsSubstring("function block.F is not what the model library emitted"));
-  for (Function& f : p.functions) f.emitted = f.name.starts_with("block.F") ? 0 : f.emitted;
+  for (Function& f : p.functions) f.emitted = f.name.text().starts_with("block.F") ? 0 : f.emitted;
   CHECK(first_fault(p) == "sound");
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("replicas that train apart come together in the ops of phase S alone, 
   {  // a mean over another number of replicas
     Program p = sound;
     for (Function& f : p.functions) {
-      if (!f.name.starts_with("replica_term")) continue;
+      if (!f.name.text().starts_with("replica_term")) continue;
       f.kernels[0].scalars[0] = 1;
       f.emitted = 0;
     }

@@ -37,7 +37,7 @@ std::size_t find(const Program& p, Microbatch mb, const Is& is, std::size_t r = 
 }
 Is call_of(const Program& p, const std::string& begin) {
   return [&p, begin](const Role&, const Op& op) {
-    return op.kind == OpKind::Call && p.function(op.function()).name.starts_with(begin);
+    return op.kind == OpKind::Call && p.function(op.function()).name.text().starts_with(begin);
   };
 }
 Is collective_of(const Program& p, const std::string& tensor) {
@@ -228,7 +228,7 @@ TEST_CASE("a microbatch that begins a gradient's sum again is found", "[core][ir
       Role& role = p.roles[0];
       const Is adds = [&](const Role&, const Op& op) {
         return op.kind == OpKind::Call && op.phase == Phase::B &&
-               p.function(op.function()).name.find('+') != std::string::npos;
+               p.function(op.function()).name.text().find('+') != std::string::npos;
       };
       Op& op = role.ops[find(p, mb, adds)];
       const std::string name = p.function(op.function()).name;
