@@ -13,7 +13,8 @@ std::vector<BufferId> reduced_gradients(const Role& role) {
   std::map<BufferId, std::size_t> unit_of;  // key: what the update writes, a whole or a piece
   for (std::size_t u = 0; u < role.units.size(); ++u) {
     unit_of[role.units[u].updated()] = u;
-    unit_of[role.units[u].adam_m] = u;  // Muon adds the gradient to it, and moves weights later
+    unit_of[role.units[u].states[StateKind::Moment1]] =
+        u;  // Muon adds the gradient to it, and moves weights later
   }
   for (const Op& op : role.ops) {  // what lies on a drive is updated in a copy
     if (op.kind != OpKind::HostToDrive) continue;
@@ -83,7 +84,7 @@ std::vector<GatheredUnit> gathered_at(const StepGraph& step, Rank rank,
   const Role& role = step.program()->role_of(rank);
   std::map<std::int32_t, std::size_t> unit_of;  // a gathered copy has the name of the parameters
   for (std::size_t u = 0; u < role.units.size(); ++u) {
-    unit_of[role.buffer(role.units[u].param).name] = u;
+    unit_of[role.buffer(role.units[u].param()).name] = u;
   }
   std::vector<GatheredUnit> gathered;
   for (const BufferLife& life : lives) {

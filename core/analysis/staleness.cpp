@@ -15,7 +15,7 @@ std::vector<WeightsRead> weights_read(const Program& program, const Role& role) 
   const int per_update =
       std::max(1, static_cast<int>(microbatches.size()) / program.updates_per_step);
   std::map<BufferId, int> updates_in;  // key: root buffer of weights or of a copy of them
-  for (const Unit& unit : role.units) updates_in[role.root(unit.param)] = 0;
+  for (const Unit& unit : role.units) updates_in[role.root(unit.param())] = 0;
   std::vector<WeightsRead> read(role.ops.size());
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];

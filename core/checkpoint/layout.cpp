@@ -1,6 +1,9 @@
 #include "core/checkpoint/layout.hpp"
 
+#include <algorithm>
 #include <charconv>
+
+#include "core/ir/unit.hpp"
 
 namespace lockstep::checkpoint {
 
@@ -13,16 +16,26 @@ std::size_t length_of_numbered(std::string_view name, std::string_view word) {
   return parse_count(name.substr(word.size(), dot - word.size())) ? dot + 1 : 0;
 }
 
+/// Whether a name is "<state>.<parameter>".
+bool is_of(std::string_view name, const StateRow& row) {
+  return name.starts_with(row.name) && name.substr(row.name.size()).starts_with('.');
+}
+
 }  // namespace
 
 std::string_view parameter_of(std::string_view name) {
-  if (const std::size_t feedback = length_of_numbered(name, "feedback"); feedback > 0) {
-    return name.substr(feedback);
+  for (const StateRow& row : kStates) {
+    const std::size_t own = row.holder == Holder::Rank ? length_of_numbered(name, row.name) : 0;
+    if (own > 0) return name.substr(own);
   }
   const std::size_t replica = length_of_numbered(name, "replica");
   name.remove_prefix(replica);
-  for (std::string_view prefix : {"adam_m.", "adam_v.", "adafactor_rows.", "adafactor_columns.",
-                                  "outer.", "outer_momentum.", "sketch."}) {
+  for (const StateRow& row : kStates) {
+    if (!row.is_parameters() && row.holder != Holder::Rank && is_of(name, row)) {
+      return name.substr(row.name.size() + 1);
+    }
+  }
+  for (const std::string_view prefix : {kFactorRows, kFactorColumns}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
   return replica > 0 ? name : std::string_view{};
@@ -30,7 +43,10 @@ std::string_view parameter_of(std::string_view name) {
 
 bool has_own_shape(std::string_view name) {
   name.remove_prefix(length_of_numbered(name, "replica"));
-  return name.starts_with("adafactor_") || name.starts_with("sketch.");
+  return name.starts_with(kFactorRows) || name.starts_with(kFactorColumns) ||
+         std::any_of(kStates.begin(), kStates.end(), [&](const StateRow& row) {
+           return row.extent == Extent::Factors && is_of(name, row);
+         });
 }
 
 const char* file_of(std::string_view tensor) {

@@ -100,7 +100,8 @@ class Assembly {
       Unit unit;
       unit.name = layout.name;
       unit.elements = unit.shard_elements = layout.elements;
-      unit.param = add_buffer(layout.elements * size_of(dtype_), BufferKind::Param, dtype_);
+      unit.states[StateKind::Param] =
+          add_buffer(layout.elements * size_of(dtype_), BufferKind::Param, dtype_);
       for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
         const ParameterId id{static_cast<std::int32_t>(program.parameters.size())};
         unit.parameters.push_back({id, layout.offsets[i], layout.sections[i]});
@@ -135,7 +136,7 @@ class Assembly {
 
   BufferId actual(const Formal& formal, const Layer& layer, std::size_t block, std::size_t place) {
     for (const LayerUnit& used : layer.units) {
-      if (formal.name == "w" + used.suffix) return role_.units[used.unit].param;
+      if (formal.name == "w" + used.suffix) return role_.units[used.unit].param();
     }
     if (formal.name == "keys.all") return made_.caches[block];
     // A layer's result is the next one's input.

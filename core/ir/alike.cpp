@@ -18,7 +18,7 @@ bool alike(const Buffer& a, const Buffer& b) {
          a.tier == b.tier;
 }
 
-bool alike(const Unit& a, const Unit& b) { return a.persistent() == b.persistent(); }
+bool alike(const Unit& a, const Unit& b) { return a.states == b.states; }
 
 template <class List>
 bool all_alike(const List& a, const List& b) {

@@ -1,84 +1,10 @@
 #include "core/ir/program.hpp"
 
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <limits>
 
 namespace lockstep {
 namespace {
-
-constexpr std::array<std::string_view, kNumBufferKinds> kBufferKindNames = {
-    "param", "param_full", "grad",  "master", "optimizer",     "activation", "boundary",
-    "comm",  "workspace",  "input", "metric", "param_version", "outer"};
-
-constexpr std::array<std::string_view, kNumOpKinds> kOpKindNames = {"call",
-                                                                    "all_reduce",
-                                                                    "all_gather",
-                                                                    "reduce_scatter",
-                                                                    "broadcast",
-                                                                    "all_to_all",
-                                                                    "all_to_all_rows",
-                                                                    "all_gather_rows",
-                                                                    "reduce_scatter_rows",
-                                                                    "rotate",
-                                                                    "send",
-                                                                    "recv",
-                                                                    "host_to_device",
-                                                                    "device_to_host",
-                                                                    "drive_to_host",
-                                                                    "host_to_drive"};
-
-constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
-    "compute",      "layer",        "gather",        "reduce",        "replicate",
-    "send_forward", "recv_forward", "send_backward", "recv_backward", "copy",
-    "copy_back",    "host",         "stages",        "drive_read",    "drive_write"};
-
-constexpr std::array<std::string_view, kNumTiers> kTierNames = {"device", "host", "drive"};
-
-constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
-    "tokens",       "targets",          "images",
-    "documents",    "document_spans",   "document_positions",
-    "dropout_keys", "all_dropout_keys", "attention_dropout",
-    "positions",    "starts",           "columns",
-    "part",         "shards",           "loss_scale",
-    "loss",         "grad_norm",        "memory"};
-
-template <class Names, class Enum>
-std::string_view name_of(const Names& names, Enum value) {
-  const std::size_t i = to_size(value);
-  return i < names.size() ? names[i] : "?";
-}
-
-// The difference of the ranks of two neighbours along `dim`.
-std::int64_t stride(const Mesh& mesh, int dim) {
-  std::int64_t result = 1;
-  for (std::size_t d = to_size(dim) + 1; d < mesh.dims.size(); ++d) {
-    result *= mesh.dims[d].size;
-  }
-  return result;
-}
-
-std::vector<int> sorted_dims(const Group& group) {
-  std::vector<int> dims = group.dims;
-  std::sort(dims.begin(), dims.end());
-  dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
-  return dims;
-}
-
-bool keeps(const Group& group, int coordinate) {
-  return group.only.empty() ||
-         std::find(group.only.begin(), group.only.end(), coordinate) != group.only.end();
-}
-
-/// How many of the coordinates below `end` along `dim`, by default of all, a group keeps.
-int coordinates_below(const Mesh& mesh, const Group& group, int dim, int end = INT_MAX) {
-  end = std::min(end, mesh.dims[dim].size);
-  if (dim != group.dims[0] || group.only.empty()) return end;
-  int count = 0;
-  for (int c = 0; c < end; ++c) count += keeps(group, c);
-  return count;
-}
 
 template <class Id>
 bool same_slice(const std::vector<Id>& a, std::size_t a_begin, const std::vector<Id>& b,
@@ -115,99 +41,6 @@ bool ops_look_along(const Program& program, int dim) {
 
 }  // namespace
 
-std::string_view to_string(BufferKind kind) { return name_of(kBufferKindNames, kind); }
-std::string_view to_string(OpKind kind) { return name_of(kOpKindNames, kind); }
-std::string_view to_string(Tier tier) { return name_of(kTierNames, tier); }
-std::string_view to_string(Stream stream) { return name_of(kStreamNames, stream); }
-std::string_view to_string(HostData data) { return name_of(kHostDataNames, data); }
-
-int Mesh::world_size() const {
-  int size = 1;
-  for (const MeshDim& dim : dims) size *= dim.size;
-  return size;
-}
-
-int Mesh::index_of(std::string_view name) const {
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d].name == name) return static_cast<int>(d);
-  }
-  return -1;
-}
-
-int Mesh::size_of(std::string_view name) const {
-  const int dim = index_of(name);
-  return dim < 0 ? 1 : dims[dim].size;
-}
-
-int tensor_ranks(const Mesh& mesh) {
-  int ranks = 1;
-  for (const std::string_view dim : kTensorDims) ranks *= mesh.size_of(dim);
-  return ranks;
-}
-
-std::vector<int> tensor_dims(const Mesh& mesh) {
-  std::vector<int> dims;
-  for (const std::string_view dim : kTensorDims) {
-    if (mesh.size_of(dim) > 1) dims.push_back(mesh.index_of(dim));
-  }
-  return dims;
-}
-
-int Mesh::coordinate(Rank rank, int dim) const {
-  return static_cast<int>(rank / stride(*this, dim) % dims[dim].size);
-}
-
-Rank Mesh::with_coordinate(Rank rank, int dim, int coordinate) const {
-  return static_cast<Rank>(rank + (coordinate - this->coordinate(rank, dim)) * stride(*this, dim));
-}
-
-std::vector<Rank> members(const Mesh& mesh, const Group& group, Rank rank) {
-  std::vector<Rank> ranks = {rank};
-  // The outermost dimension comes first, so that the product of coordinates is in rank order.
-  for (const int dim : sorted_dims(group)) {
-    const bool filtered = dim == group.dims[0];
-    std::vector<Rank> next;
-    for (const Rank base : ranks) {
-      for (int c = 0; c < mesh.dims[dim].size; ++c) {
-        if (!filtered || keeps(group, c)) next.push_back(mesh.with_coordinate(base, dim, c));
-      }
-    }
-    ranks = std::move(next);
-  }
-  return ranks;
-}
-
-int group_size(const Mesh& mesh, const Group& group) {
-  int size = 1;
-  for (const int dim : sorted_dims(group)) size *= coordinates_below(mesh, group, dim);
-  return size;
-}
-
-int position(const Mesh& mesh, const Group& group, Rank rank) {
-  int result = 0;
-  for (const int dim : sorted_dims(group)) {
-    const int own = mesh.coordinate(rank, dim);
-    if (dim == group.dims[0] && !keeps(group, own)) return -1;
-    result =
-        result * coordinates_below(mesh, group, dim) + coordinates_below(mesh, group, dim, own);
-  }
-  return result;
-}
-
-Rank first_member(const Mesh& mesh, const Group& group, Rank rank) {
-  for (const int dim : group.dims) {
-    int first = 0;
-    while (dim == group.dims[0] && !keeps(group, first)) ++first;
-    rank = mesh.with_coordinate(rank, dim, first);
-  }
-  return rank;
-}
-
-MatrixShape matrix_shape(const Parameter& parameter) {
-  const std::int64_t rows = parameter.shape.empty() ? 1 : parameter.shape[0];
-  return {rows, rows == 0 ? 0 : parameter.elements() / rows};
-}
-
 std::int64_t sketch_offset(const Program& program, const Unit& unit, std::size_t index) {
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < index; ++i) {
@@ -239,40 +72,6 @@ Work work(const Function& function) {
   for (const Kernel& kernel : function.kernels) total = total + work(kernel);
   return total;
 }
-
-bool operator==(const Op& a, const Op& b) {
-  return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&
-         a.after_count == b.after_count && a.target == b.target && a.args_count == b.args_count &&
-         a.layer == b.layer && a.stage == b.stage && a.root == b.root && a.largest == b.largest &&
-         a.microbatch == b.microbatch;
-}
-
-std::int64_t Parameter::elements() const {
-  std::int64_t result = 1;
-  for (const std::int64_t extent : shape) {
-    if (__builtin_mul_overflow(result, extent, &result)) {
-      return std::numeric_limits<std::int64_t>::max();
-    }
-  }
-  return result;
-}
-
-std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections) {
-  Parameter held = parameter;
-  const int first = parts == 1 ? 1 : parameter.first_parts;
-  if (first > 1) held.shape[0] = ceil_div(held.shape[0], std::int64_t{first});
-  if (parameter.split_dim < 0 || (parts == 1 && sections.all())) return held.elements();
-  parts /= first;
-  std::int64_t& extent = held.shape[parameter.split_dim];
-  extent = 0;
-  for (std::size_t s = 0; s < parameter.sections.size(); ++s) {
-    const std::int64_t section = sections.holds(s) ? parameter.sections[s] : 0;
-    extent += section / parts + (section % parts != 0 ? 1 : 0);
-  }
-  return held.elements();
-}
-
-std::string factors_of(const std::string& unit) { return unit + ".factors"; }
 
 int split_parts(const Program& program, const Unit& unit) {
   return unit.split_group.valid() ? group_size(program.mesh, program.group(unit.split_group)) : 1;

@@ -103,13 +103,7 @@ std::uint64_t model_fingerprint(const Program& program);
 int split_parts(const Program& program, const Unit& unit);
 std::int64_t held_elements(const Program& program, const Unit& unit, const UnitParameter& part);
 
-/// As which matrix a gradient becomes a low-rank product: the parameter's first dimension by all
-/// others, as PyTorch's powerSGD_hook takes it.
-struct MatrixShape {
-  std::int64_t rows = 0, cols = 0;
-};
-MatrixShape matrix_shape(const Parameter& parameter);
-/// Where the right factor of parameter `index` of a unit begins in Unit::sketch, in elements;
+/// Where the right factor of parameter `index` of a unit begins in its sketch, in elements;
 /// beyond the last one, how many there are.
 std::int64_t sketch_offset(const Program& program, const Unit& unit, std::size_t index);
 

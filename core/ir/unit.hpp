@@ -1,7 +1,6 @@
 // Unit: parameters of a model that are gathered, reduced and updated together, and its states.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/index_vector.hpp"
+#include "core/ir/state.hpp"
 
 namespace lockstep {
 
@@ -74,6 +74,13 @@ struct SectionRange {
 /// ranks have fewer, then padding. With one part, or without a split, it is all elements.
 std::int64_t held_elements(const Parameter& parameter, int parts, SectionRange sections = {});
 
+/// As which matrix a gradient becomes a low-rank product: the parameter's first dimension by all
+/// others, as PyTorch's powerSGD_hook takes it.
+struct MatrixShape {
+  std::int64_t rows = 0, cols = 0;
+};
+MatrixShape matrix_shape(const Parameter& parameter);
+
 struct UnitParameter {
   ParameterId parameter;
   std::int64_t offset = 0;  // in elements that a rank holds, from the start of the unit
@@ -97,17 +104,8 @@ struct Unit {
   std::int64_t shard_elements = 0;  // times the group's size, at least `elements`
   GroupId split_group;              // invalid if it is not split
   GroupId shard_group;              // invalid if it is not sharded
-  // The next buffers are persistent and have shard_elements, except as said.
-  BufferId param;           // with whole_param, shard_elements × the group's size
-  BufferId master;          // if valid, the optimizer updates it, and `param` is rounded from it
-  BufferId adam_m, adam_v;  // SGD has its momentum in adam_m, and no adam_v
-  /// Of replicas that train apart (Program::sync_every), what the outer optimizer keeps: the
-  /// parameters after the last synchronization, which all replicas took, and the momentum.
-  BufferId outer, outer_momentum;
-  /// Of gradients that are summed as low-rank products: what the products have left out so far of
-  /// the rank's own gradients, with as many elements as the unit, and the right factors of its
-  /// parameters, one behind the other (sketch_offset), which are the same on all ranks.
-  BufferId feedback, sketch;
+  /// By kind, the persistent buffers of its states; invalid: it has no such state.
+  IndexArray<StateKind, BufferId, kNumStateKinds> states;
   GroupId feedback_group;  // the ranks whose gradients are summed; invalid if there is one
   /// If not 0, the moments are quantized states (core/base/quantized_state.hpp) of blocks of so
   /// many elements, which do not go beyond a shard.
@@ -115,8 +113,8 @@ struct Unit {
   /// The optimizer keeps second moments by rows and columns (Adafactor). They are parameters of
   /// another unit without moments, which is called "<name>.factors" (factors_of()).
   bool factored = false;
-  /// If not 0, adam_m holds so many values of each element, one beside the other: what was measured
-  /// in the last steps, the newest first (delayed_scale).
+  /// If not 0, its first moment holds so many values of each element, one beside the other: what
+  /// was measured in the last steps, the newest first (delayed_scale).
   std::int64_t history = 0;
   bool whole_param = false;
   /// With whole_param: a step ends when a rank's own piece is updated, and the next step begins
@@ -124,14 +122,19 @@ struct Unit {
   bool gathered_late = false;
   bool tied_copy = false;  // a second copy of a tied parameter, which is not counted in norms
   bool frozen = false;     // its parameters are only read: it has neither gradients nor states
-  /// Whether an optimizer updates it: running statistics and factors are updated otherwise.
-  bool trained() const { return adam_m.valid() || factored; }
+  bool has(StateKind kind) const { return states[kind].valid(); }
+  BufferId param() const { return states[StateKind::Param]; }
   /// The buffer that the optimizer updates.
-  BufferId updated() const { return master.valid() ? master : param; }
-  /// All persistent buffers of the unit; invalid ones are those that it does not have.
-  std::array<BufferId, 8> persistent() const {
-    return {param, master, adam_m, adam_v, outer, outer_momentum, feedback, sketch};
+  BufferId updated() const { return has(StateKind::Master) ? states[StateKind::Master] : param(); }
+  /// Calls visit(row, buffer) for every state that it has, in the order of the table.
+  template <class Visit>
+  void each_state(Visit&& visit) const {
+    for (const StateRow& row : kStates) {
+      if (has(row.kind)) visit(row, states[row.kind]);
+    }
   }
+  /// Whether an optimizer updates it: running statistics and factors are updated otherwise.
+  bool trained() const { return has(StateKind::Moment1) || factored; }
   bool operator==(const Unit&) const = default;
 };
 

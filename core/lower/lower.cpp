@@ -31,7 +31,9 @@ Result<void> verify_state(const Draft& draft, const LoweringPass& pass) {
   if (pass.verifiable == Verifiable::WithoutUpdate) {
     for (DraftRole& out : whole.roles) {
       for (Unit& unit : out.role.units) {
-        unit.master = unit.adam_m = unit.adam_v = {};
+        for (const StateRow& row : kStates) {
+          if (row.keeper == Keeper::Optimizer) unit.states[row.kind] = {};
+        }
         unit.factored = false;
       }
     }

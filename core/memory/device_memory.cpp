@@ -124,8 +124,8 @@ class Terms {
   void optimizer_states() {
     std::int64_t elements = 0;
     for (const Unit& unit : role_.units) {
-      if (!unit.master.valid() || !unit.adam_v.valid()) continue;
-      const Buffer& moment = role_.buffer(unit.adam_v);
+      if (!unit.has(StateKind::Master) || !unit.has(StateKind::Moment2)) continue;
+      const Buffer& moment = role_.buffer(unit.states[StateKind::Moment2]);
       if (moment.dtype == DType::F32 && moment.tier == Tier::Device)
         elements += unit.shard_elements;
     }

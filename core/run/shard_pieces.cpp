@@ -72,15 +72,26 @@ void each_run(const Parameter& parameter, const SectionRange& sections, int part
   }
 }
 
-}  // namespace
-
-bool keeps_history(const Unit& unit, BufferId buffer) {
-  return unit.history > 0 && buffer == unit.adam_m;
+/// The right factors of a unit's parameters, each whole.
+std::vector<ShardPiece> factor_pieces(const Program& program, const Unit& unit) {
+  std::vector<ShardPiece> pieces;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    if (unit.parameters[i].low_rank == 0) continue;
+    const std::int64_t begin = sketch_offset(program, unit, i);
+    pieces.push_back(
+        {unit.parameters[i].parameter, 0, sketch_offset(program, unit, i + 1) - begin, begin});
+  }
+  return pieces;
 }
 
+}  // namespace
+
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
-                                     BufferId buffer) {
-  const bool has_room = !unit.shard_group.valid() || (unit.whole_param && buffer == unit.param);
+                                     StateKind kind) {
+  const StateRow& row = info(kind);
+  if (row.extent == Extent::Factors) return factor_pieces(program, unit);
+  const bool has_room =
+      !unit.shard_group.valid() || (unit.whole_param && row.extent == Extent::Held);
   const bool whole = has_room && !unit.gathered_late;  // else only the rank's own piece is current
   const int shard = whole ? 0 : position(program.mesh, program.group(unit.shard_group), rank);
   const std::int64_t held = whole ? unit.elements : unit.shard_elements;
@@ -91,6 +102,8 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
   const int member = parts == 1 ? 0 : position(program.mesh, program.group(unit.split_group), rank);
   std::vector<ShardPiece> pieces;
   for (const UnitParameter& p : unit.parameters) {
+    // A reduction keeps something of the parameters that are summed as products alone.
+    if (row.keeper == Keeper::Reduction && p.low_rank == 0) continue;
     const Parameter& parameter = program.parameters[p.parameter];
     const std::int64_t begin = std::max(p.offset, shard_begin);
     const std::int64_t end = std::min(p.offset + held_elements(program, unit, p), shard_end);
@@ -100,7 +113,7 @@ std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Un
                pieces.push_back({p.parameter, global, count, p.offset + at - first});
              });
   }
-  if (keeps_history(unit, buffer)) {
+  if (row.history && unit.history > 0) {
     for (ShardPiece& piece : pieces) {
       for (std::int64_t* const of : {&piece.begin, &piece.count, &piece.at}) *of *= unit.history;
     }

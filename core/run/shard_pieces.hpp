@@ -16,12 +16,10 @@ struct ShardPiece {
   bool operator==(const ShardPiece&) const = default;
 };
 
-/// What `rank` holds of `unit` in `buffer`, one of the unit's buffers of parameters or moments. The
-/// pieces are in the order of the buffer; elements that no piece covers are padding.
+/// What `rank` holds of `unit` in the buffer of one of its states. The pieces are in the order of
+/// the buffer; elements that no piece covers are padding. Of a state with a history the elements
+/// are those of the history; of right factors a piece is the whole factor of a parameter.
 std::vector<ShardPiece> shard_pieces(const Program& program, Rank rank, const Unit& unit,
-                                     BufferId buffer);
-
-/// Whether a buffer holds a history of each element (Unit::history), which are pieces of it then.
-bool keeps_history(const Unit& unit, BufferId buffer);
+                                     StateKind kind);
 
 }  // namespace lockstep

@@ -78,11 +78,11 @@ Result<void> StateSnapshot::copy(const Block& block) {
 
 OpId first_update(const Program& program, Rank rank) {
   const Role& role = program.role_of(rank);
-  const auto is_saved = [&](std::int64_t begin, const Buffer& written) {
+  const auto meets_saved = [&](std::int64_t begin, const Buffer& written) {
     return std::any_of(role.units.begin(), role.units.end(), [&](const Unit& unit) {
-      const auto kept = kept_buffers(unit);
-      return std::any_of(kept.begin(), kept.end(), [&](BufferId id) {
-        if (!id.valid()) return false;
+      return std::any_of(kStates.begin(), kStates.end(), [&](const StateRow& row) {
+        if (!is_saved(unit, row)) return false;
+        const BufferId id = unit.states[row.kind];
         const Buffer& buffer = role.buffer(id);
         const std::int64_t at = role.arena_offset(id);
         return buffer.tier == written.tier && begin < at + buffer.bytes.v &&
@@ -95,7 +95,7 @@ OpId first_update(const Program& program, Rank rank) {
     const auto args = role.args_of(op);
     for (std::size_t a = 0; a < args.size(); ++a) {
       if (access(program, op, a) == Access::Read) continue;
-      if (is_saved(arena_offset(program, rank, args[a]), role.buffer(args[a]))) {
+      if (meets_saved(arena_offset(program, rank, args[a]), role.buffer(args[a]))) {
         return {static_cast<std::int32_t>(i)};
       }
     }

@@ -119,39 +119,44 @@ DType kept_type(const Buffer& buffer) {
   return buffer.dtype == DType::U8 ? DType::F32 : buffer.dtype;
 }
 
-// Of the tensors in kept_buffers(), in a TrainingState.
-constexpr std::array<const char*, 7> kPrefixes = {
-    "", "adam_m.", "adam_v.", "outer.", "outer_momentum.", "feedback", "sketch."};
-constexpr std::size_t kOuter = 3;  // this slot and later ones are all replicas'
-// What low-rank products leave out is each rank's own: "feedback0.", "feedback1.", ….
-constexpr std::size_t kFeedback = 5, kSketch = 6;
-
 bool holds(const StateReader* state, std::string_view prefix) {
   if (state == nullptr) return false;
   const auto first = state->head().tensors.lower_bound(std::string(prefix));
   return first != state->head().tensors.end() && first->first.starts_with(prefix);
 }
 
-/// Of a rank's replica, among those that train apart; the first one keeps what all of them share.
-int replica_of(const Program& program, Rank rank, const Unit& unit, std::size_t slot) {
-  const int dim = program.replica_dim();
-  return dim < 0 || slot >= kOuter || unit.frozen ? 0 : program.mesh.coordinate(rank, dim);
-}
-/// Of a rank, among those whose gradients are summed as products.
-int worker_of(const Program& program, Rank rank, const Unit& unit) {
-  if (!unit.feedback_group.valid()) return 0;
-  return position(program.mesh, program.group(unit.feedback_group), rank);
-}
 int workers_of(const Program& program, const Unit& unit) {
   if (!unit.feedback_group.valid()) return 1;
   return group_size(program.mesh, program.group(unit.feedback_group));
 }
-std::string feedback_prefix(int worker) {
-  return kPrefixes[kFeedback] + std::to_string(worker) + ".";
+
+/// Which of a state's holders a rank is, or belongs to.
+int holder_of(const Program& program, Rank rank, const Unit& unit, Holder holder) {
+  if (holder == Holder::Rank) {
+    if (!unit.feedback_group.valid()) return 0;
+    return position(program.mesh, program.group(unit.feedback_group), rank);
+  }
+  const int dim = program.replica_dim();
+  const bool alone = dim < 0 || holder == Holder::All || unit.frozen;
+  return alone ? 0 : program.mesh.coordinate(rank, dim);
 }
 
 std::string replica_prefix(int replica) {
   return replica == 0 ? "" : "replica" + std::to_string(replica) + ".";
+}
+/// What the names of a state's tensors begin with: "", "adam_m.", "replica1.adam_m.", "feedback1.".
+std::string prefix_of(const StateRow& row, int holder) {
+  if (row.is_parameters()) return replica_prefix(holder);
+  const std::string name(row.name);
+  if (row.holder == Holder::Rank) return name + std::to_string(holder) + ".";
+  return replica_prefix(holder) + name + ".";
+}
+
+/// Whether a state has what its keeper begins with zeros, such as the moments of an optimizer.
+bool has_moments(const StateReader* state, Keeper keeper) {
+  return std::any_of(kStates.begin(), kStates.end(), [&](const StateRow& row) {
+    return row.keeper == keeper && row.start == Start::Zeros && holds(state, prefix_of(row, 0));
+  });
 }
 
 /// Checks that a program's replicas can go on with a state. One that is not of as many replicas
@@ -162,9 +167,10 @@ Result<void> check_replicas(const Program& program, const StateReader* state) {
   const bool as_many = wanted > 1 && holds(state, replica_prefix(wanted - 1)) &&
                        !holds(state, replica_prefix(wanted));
   const auto& units = program.roles.front().units;
-  const bool begins_outer =
-      !holds(state, kPrefixes[kOuter]) &&
-      std::any_of(units.begin(), units.end(), [](const Unit& unit) { return unit.outer.valid(); });
+  const bool begins_outer = !holds(state, prefix_of(info(StateKind::Outer), 0)) &&
+                            std::any_of(units.begin(), units.end(), [](const Unit& unit) {
+                              return unit.has(StateKind::Outer);
+                            });
   if (as_many && !begins_outer) return {};
   const auto apart = steps_apart_of(state->head());
   if (!apart) return apart.error();
@@ -183,61 +189,23 @@ struct PieceHeader {
   std::int64_t begin = 0, bytes = 0;
 };
 
-}  // namespace
-
-std::array<BufferId, 7> kept_buffers(const Unit& unit) {
-  return {unit.updated(),      unit.adam_m,   unit.adam_v, unit.outer,
-          unit.outer_momentum, unit.feedback, unit.sketch};
-}
-
-namespace {
-
-/// The right factors of a unit's parameters, each whole.
-std::vector<ShardPiece> factor_pieces(const Program& program, const Unit& unit) {
-  std::vector<ShardPiece> pieces;
-  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-    if (unit.parameters[i].low_rank == 0) continue;
-    const std::int64_t begin = sketch_offset(program, unit, i);
-    pieces.push_back(
-        {unit.parameters[i].parameter, 0, sketch_offset(program, unit, i + 1) - begin, begin});
-  }
-  return pieces;
-}
-
-/// What a rank has left out of the gradients of parameters that are summed as products.
-std::vector<ShardPiece> feedback_pieces(const Program& program, Rank rank, const Unit& unit) {
-  std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, unit.feedback);
-  std::erase_if(pieces, [&](const ShardPiece& piece) {
-    return std::none_of(unit.parameters.begin(), unit.parameters.end(), [&](const auto& part) {
-      return part.parameter == piece.parameter && part.low_rank > 0;
-    });
-  });
-  return pieces;
-}
-
-std::vector<ShardPiece> pieces_of(const Program& program, Rank rank, const Unit& unit,
-                                  std::size_t slot, BufferId buffer) {
-  if (slot == kSketch) return factor_pieces(program, unit);
-  if (slot == kFeedback) return feedback_pieces(program, rank, unit);
-  return shard_pieces(program, rank, unit, buffer);
-}
-
-/// Reads what was left out of a gradient. Only the sum over ranks counts, so that as many ranks as
+/// Reads what each rank has of its own. Only the sum over ranks counts, so that as many ranks as
 /// before take each their own, and others equal parts of the sum. A state without it begins anew.
 template <class T>
-Result<void> read_feedback(const StateReader& state, const Parameter& parameter,
-                           const ShardPiece& piece, int worker, int workers, T* to) {
+Result<void> read_of_ranks(const StateReader& state, const StateRow& row,
+                           const Parameter& parameter, const ShardPiece& piece, int worker,
+                           int workers, T* to) {
   int saved = 0;
-  while (find_tensor(&state, feedback_prefix(saved) + parameter.name) != nullptr) ++saved;
+  while (find_tensor(&state, prefix_of(row, saved) + parameter.name) != nullptr) ++saved;
   const DType type = sizeof(T) == 8 ? DType::F64 : DType::F32;
   auto* const bytes = reinterpret_cast<std::byte*>(to);
   if (saved == workers) {
-    return copy_from_state(state, feedback_prefix(worker) + parameter.name, parameter, piece, type,
+    return copy_from_state(state, prefix_of(row, worker) + parameter.name, parameter, piece, type,
                            type, bytes);
   }
   std::vector<T> one(to_size(piece.count)), sum(to_size(piece.count), T(0));
   for (int from = 0; from < saved; ++from) {
-    auto read = copy_from_state(state, feedback_prefix(from) + parameter.name, parameter, piece,
+    auto read = copy_from_state(state, prefix_of(row, from) + parameter.name, parameter, piece,
                                 type, type, reinterpret_cast<std::byte*>(one.data()));
     if (!read) return read;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i] / static_cast<T>(workers);
@@ -247,9 +215,9 @@ Result<void> read_feedback(const StateReader& state, const Parameter& parameter,
 }
 
 /// Reads a right factor, which begins as zeros where the state has none.
-Result<void> read_factor(const StateReader& state, const Parameter& parameter,
-                         const ShardPiece& piece, DType type, std::byte* to) {
-  const std::string key = kPrefixes[kSketch] + parameter.name;
+Result<void> read_factor(const StateReader& state, const std::string& key,
+                         const Parameter& parameter, const ShardPiece& piece, DType type,
+                         std::byte* to) {
   if (find_tensor(&state, key) == nullptr) return {};
   Parameter factor = parameter;
   const std::int64_t cols = matrix_shape(parameter).cols;
@@ -257,36 +225,125 @@ Result<void> read_factor(const StateReader& state, const Parameter& parameter,
   return copy_from_state(state, key, factor, piece, type, type, to);
 }
 
+/// How a buffer holds a state in blocks; without elements if it holds plain numbers.
+QuantizedState quantized_as(const Unit& unit, const StateRow& row, const Buffer& buffer) {
+  if (buffer.dtype != DType::U8) return {};
+  return {unit.shard_elements, unit.state_block, row.codes == StateCodes::Signed};
+}
+
+/// Writes a rank's states into its arenas (load_state).
+class StateLoader {
+ public:
+  StateLoader(const Program& program, Rank rank, const RankMemory& memory, std::uint64_t seed,
+              const StateReader* state)
+      : program_(program),
+        rank_(rank),
+        role_(program.role_of(rank)),
+        memory_(memory),
+        seed_(seed),
+        state_(state) {}
+
+  Result<void> load(const Unit& unit, const StateRow& row) {
+    const BufferId id = unit.states[row.kind];
+    const Buffer& buffer = role_.buffer(id);
+    const QuantizedState quantized = quantized_as(unit, row, buffer);
+    const bool is_quantized = buffer.dtype == DType::U8;
+    const DType type = kept_type(buffer);
+    shard_.assign(to_size(is_quantized ? quantized.elements * size_of(type) : buffer.bytes.v),
+                  std::byte{0});
+    for (const ShardPiece& piece : shard_pieces(program_, rank_, unit, row.kind)) {
+      std::byte* const to = shard_.data() + piece.at * size_of(type);
+      const Result<void> written = row.keeper == Keeper::Reduction
+                                       ? read_reduction(unit, row, piece, type, to)
+                                       : read_or_begin(unit, row, piece, type, to);
+      if (!written) return written;
+    }
+    if (is_quantized) {
+      codes_.assign(to_size(buffer.bytes.v), std::byte{0});
+      write_quantized(quantized, reinterpret_cast<const float*>(shard_.data()), 0,
+                      quantized.blocks(), codes_.data());
+      shard_.swap(codes_);
+    }
+    return memory_.write(buffer.tier, role_.arena_offset(id), shard_);
+  }
+
+ private:
+  /// Reads what sums of gradients keep; it begins as zeros.
+  Result<void> read_reduction(const Unit& unit, const StateRow& row, const ShardPiece& piece,
+                              DType type, std::byte* to) const {
+    if (state_ == nullptr) return {};
+    const Parameter& parameter = parameter_of(program_, piece);
+    const int holder = holder_of(program_, rank_, unit, row.holder);
+    if (row.extent == Extent::Factors) {
+      return read_factor(*state_, prefix_of(row, holder) + parameter.name, parameter, piece, type,
+                         to);
+    }
+    const int all = workers_of(program_, unit);
+    if (type == DType::F64) {
+      return read_of_ranks(*state_, row, parameter, piece, holder, all,
+                           reinterpret_cast<double*>(to));
+    }
+    return read_of_ranks(*state_, row, parameter, piece, holder, all, reinterpret_cast<float*>(to));
+  }
+
+  /// Reads a piece of a parameter or of a moment, or begins it anew.
+  Result<void> read_or_begin(const Unit& unit, const StateRow& row, const ShardPiece& piece,
+                             DType type, std::byte* to) const {
+    const Parameter& parameter = parameter_of(program_, piece);
+    std::string key = prefix_of(row, 0) + parameter.name;
+    const int holder = holder_of(program_, rank_, unit, row.holder);
+    const std::string own_key = prefix_of(row, holder) + parameter.name;
+    if (find_tensor(state_, own_key) != nullptr) key = own_key;
+    // The replicas begin to train apart from one model.
+    const bool starts = row.start == Start::Parameter && find_tensor(state_, key) == nullptr;
+    if (starts) key = parameter.name;
+    const TensorInfo* const known = find_tensor(state_, key);
+    const bool begins = may_begin_anew(parameter) && known == nullptr;
+    const bool reads =
+        row.start == Start::Zeros ? has_moments(state_, row.keeper) : state_ != nullptr;
+    if (begins || !reads) {
+      if (row.start == Start::Zeros) return {};
+      return write_initial(parameter, seed_, piece, type, to);
+    }
+    const BufferId kept = starts || row.is_parameters() ? unit.updated() : unit.states[row.kind];
+    // What is frozen may be held in fewer digits than it was trained in.
+    const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
+    return copy_from_state(*state_, key, with_history(parameter, row.history ? unit.history : 0),
+                           piece, rounds ? DType::F32 : kept_type(role_.buffer(kept)), type, to);
+  }
+
+  const Program& program_;
+  const Rank rank_;
+  const Role& role_;
+  const RankMemory& memory_;
+  const std::uint64_t seed_;
+  const StateReader* const state_;
+  std::vector<std::byte> shard_, codes_;
+};
+
 }  // namespace
 
 std::vector<SavedBuffer> saved_buffers(const Program& program) {
   std::vector<SavedBuffer> saved;
-  // Slot, replica, parameter and first element of each piece that a lower rank has.
-  std::set<std::tuple<std::size_t, int, ParameterId, std::int64_t>> done;
+  // State, holder, parameter and first element of each piece that a lower rank has.
+  std::set<std::tuple<StateKind, int, ParameterId, std::int64_t>> done;
   for (Rank rank = 0; rank < program.mesh.world_size(); ++rank) {
     for (const Unit& unit : program.role_of(rank).units) {
       if (unit.tied_copy) continue;
-      for (std::size_t slot = 0; slot < kPrefixes.size(); ++slot) {
-        const BufferId id = kept_buffers(unit)[slot];
-        if (!id.valid()) continue;
-        const int replica = slot == kFeedback ? worker_of(program, rank, unit)
-                                              : replica_of(program, rank, unit, slot);
-        std::vector<ShardPiece> pieces = pieces_of(program, rank, unit, slot, id);
+      unit.each_state([&](const StateRow& row, BufferId id) {
+        if (!is_saved(unit, row)) return;
+        const StateKind kind = row.is_parameters() ? StateKind::Param : row.kind;
+        const int holder = holder_of(program, rank, unit, row.holder);
+        std::vector<ShardPiece> pieces = shard_pieces(program, rank, unit, row.kind);
         std::erase_if(pieces, [&](const ShardPiece& piece) {
-          return !done.emplace(slot, replica, piece.parameter, piece.begin).second;
+          return !done.emplace(kind, holder, piece.parameter, piece.begin).second;
         });
-        if (pieces.empty()) continue;
+        if (pieces.empty()) return;
         const Buffer& buffer = program.role_of(rank).buffer(id);
-        const bool quantized = buffer.dtype == DType::U8;
-        saved.push_back({rank,
-                         slot == kFeedback ? feedback_prefix(replica)
-                                           : replica_prefix(replica) + kPrefixes[slot],
-                         id, std::move(pieces), kept_type(buffer), slot == kSketch,
-                         quantized
-                             ? QuantizedState{unit.shard_elements, unit.state_block, slot == 1}
-                             : QuantizedState{},
-                         keeps_history(unit, id) ? unit.history : 0});
-      }
+        saved.push_back({rank, prefix_of(row, holder), id, std::move(pieces), kept_type(buffer),
+                         row.extent == Extent::Factors, quantized_as(unit, row, buffer),
+                         row.history ? unit.history : 0});
+      });
     }
   }
   return saved;
@@ -294,71 +351,12 @@ std::vector<SavedBuffer> saved_buffers(const Program& program) {
 
 Result<void> load_state(const Program& program, Rank rank, const RankMemory& memory,
                         std::uint64_t seed, const StateReader* state) {
-  const Role& role = program.role_of(rank);
   if (auto fit = check_replicas(program, state); !fit) return fit;
-  const bool moments = holds(state, "adam_m.") || holds(state, "adam_v.");
-  const bool outer_moments = holds(state, "outer_momentum.");
-  std::vector<std::byte> shard, codes;
-  for (const Unit& unit : role.units) {
-    const std::array<BufferId, 7> kept = kept_buffers(unit);
-    const BufferId copy = unit.master.valid() ? unit.param : BufferId{};
-    for (const auto& [id, slot] :
-         {std::pair(kept[0], 0U), std::pair(copy, 0U), std::pair(kept[1], 1U),
-          std::pair(kept[2], 2U), std::pair(kept[3], 3U), std::pair(kept[4], 4U),
-          std::pair(kept[5], 5U), std::pair(kept[6], 6U)}) {
-      if (!id.valid()) continue;
-      const std::vector<ShardPiece> pieces = pieces_of(program, rank, unit, slot, id);
-      const Buffer& buffer = role.buffer(id);
-      const bool is_parameter = slot == 0 || slot == kOuter;
-      const bool quantized = buffer.dtype == DType::U8;
-      const DType type = kept_type(buffer);
-      shard.assign(to_size(quantized ? unit.shard_elements * size_of(type) : buffer.bytes.v),
-                   std::byte{0});
-      for (const ShardPiece& piece : pieces) {
-        const Parameter& parameter = parameter_of(program, piece);
-        std::byte* to = shard.data() + piece.at * size_of(type);
-        Result<void> written;
-        if (slot >= kFeedback) {
-          if (state == nullptr) continue;
-          const int worker = worker_of(program, rank, unit), all = workers_of(program, unit);
-          written = slot == kSketch      ? read_factor(*state, parameter, piece, type, to)
-                    : type == DType::F64 ? read_feedback(*state, parameter, piece, worker, all,
-                                                         reinterpret_cast<double*>(to))
-                                         : read_feedback(*state, parameter, piece, worker, all,
-                                                         reinterpret_cast<float*>(to));
-          if (!written) return written.error();
-          continue;
-        }
-        std::string key = kPrefixes[slot] + parameter.name;
-        const int replica = replica_of(program, rank, unit, slot);
-        const std::string of_replica = replica_prefix(replica) + key;
-        if (find_tensor(state, of_replica) != nullptr) key = of_replica;
-        // The replicas begin to train apart from one model.
-        if (slot == kOuter && find_tensor(state, key) == nullptr) key = parameter.name;
-        const TensorInfo* const known = find_tensor(state, key);
-        const bool begins = may_begin_anew(parameter) && known == nullptr;
-        const bool has_moments = slot < kOuter ? moments : outer_moments;
-        if (!begins && (is_parameter ? state != nullptr : has_moments)) {
-          // What is frozen may be held in fewer digits than it was trained in.
-          const bool starts = slot == kOuter && key == parameter.name;
-          const DType own = kept_type(role.buffer(kept[starts ? 0 : slot]));
-          const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
-          written = copy_from_state(
-              *state, key, with_history(parameter, keeps_history(unit, id) ? unit.history : 0),
-              piece, rounds ? DType::F32 : own, type, to);
-        } else if (is_parameter) {
-          written = write_initial(parameter, seed, piece, type, to);
-        }
-        if (!written) return written.error();
-      }
-      if (quantized) {
-        codes.assign(to_size(buffer.bytes.v), std::byte{0});
-        const QuantizedState state_of{unit.shard_elements, unit.state_block, slot == 1};
-        write_quantized(state_of, reinterpret_cast<const float*>(shard.data()), 0,
-                        state_of.blocks(), codes.data());
-        shard.swap(codes);
-      }
-      if (auto sent = memory.write(buffer.tier, role.arena_offset(id), shard); !sent) return sent;
+  StateLoader loader(program, rank, memory, seed, state);
+  for (const Unit& unit : program.role_of(rank).units) {
+    for (const StateRow& row : kStates) {
+      if (!unit.has(row.kind)) continue;
+      if (auto loaded = loader.load(unit, row); !loaded) return loaded;
     }
   }
   return {};

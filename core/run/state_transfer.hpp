@@ -2,7 +2,6 @@
 // TrainingState, which holds whole tensors by name.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,10 +18,11 @@
 
 namespace lockstep {
 
-/// The buffers of the tensors that an FSDP unit keeps of every parameter: the parameter as it is
-/// updated, its moments, the states of the outer optimizer, and those of low-rank products. Those
-/// that it lacks are not valid.
-std::array<BufferId, 7> kept_buffers(const Unit& unit);
+/// Whether a checkpoint has a state of a unit: all are there but parameters that are rounded from a
+/// master copy.
+inline bool is_saved(const Unit& unit, const StateRow& row) {
+  return unit.has(row.kind) && (!row.is_parameters() || unit.states[row.kind] == unit.updated());
+}
 
 /// Writes the rank's shards into its arenas. Parameters come from `state`, or from the seed if it
 /// is null, as those of adapters do if `state` lacks them, and are rounded where a master copy

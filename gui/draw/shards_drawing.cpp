@@ -10,16 +10,16 @@ namespace lockstep::gui {
 namespace {
 
 constexpr double kRoomOfRank = 64;  // preferred height of a rank, in pixels
-constexpr int kBars = kNumStateKinds + 2;
-constexpr std::array<const char*, kNumStateKinds> kLetters = {"P", "G", "O"};
-constexpr std::array<const char*, kNumStateKinds> kNames = {"parameters", "gradients", "optimizer"};
+constexpr int kBars = kNumStateBars + 2;
+constexpr std::array<const char*, kNumStateBars> kLetters = {"P", "G", "O"};
+constexpr std::array<const char*, kNumStateBars> kNames = {"parameters", "gradients", "optimizer"};
 
 QRectF part_of(const QRectF& bar, const Stretch& stretch) {
   return {bar.x() + stretch.begin * bar.width(), bar.y(), stretch.size() * bar.width(),
           bar.height()};
 }
 
-Ink ink_of(StateKind kind) { return memory_ink(static_cast<int>(buffer_kind(kind))); }
+Ink ink_of(StateBar kind) { return memory_ink(static_cast<int>(buffer_kind(kind))); }
 
 void write_letter(DisplayList& list, const QRectF& box, const QRectF& bar, const char* words,
                   const TextSize& text) {
@@ -78,18 +78,18 @@ void draw_parameters(DisplayList& list, const QRectF& bar, const RankStates& sta
     list.fill(rect, full, unit.arriving ? Hatch::Rising : Hatch::None);
     write_label(list, rect, unit.unit, full, text);
   }
-  for (const Stretch& stretch : states.owned[StateKind::Parameters]) {
+  for (const Stretch& stretch : states.owned[StateBar::Parameters]) {
     QRectF rect = part_of(bar, stretch);
     rect.setTop(rect.center().y());  // what is owned stays visible below what is gathered
-    list.fill(rect, ink_of(StateKind::Parameters));
+    list.fill(rect, ink_of(StateBar::Parameters));
   }
 }
 
 /// The gradients of a rank: where it keeps them in the end, and as far as they are.
 void draw_gradients(DisplayList& list, const QRectF& bar, const RankStates& states,
                     const DataFlow& flow, SimTime t) {
-  const Ink ink = ink_of(StateKind::Gradients);
-  for (const Stretch& stretch : states.owned[StateKind::Gradients]) {
+  const Ink ink = ink_of(StateBar::Gradients);
+  for (const Stretch& stretch : states.owned[StateBar::Gradients]) {
     const QRectF rect = part_of(bar, stretch);
     list.fill({rect.x(), rect.bottom() - 2, rect.width(), 2}, ink);
   }
@@ -100,7 +100,7 @@ void draw_gradients(DisplayList& list, const QRectF& bar, const RankStates& stat
     rect.setTop(rect.bottom() - rect.height() * progress.added);
     list.fill(rect, ink, progress.moving ? Hatch::Cross : Hatch::Rising);
   }
-  for (const Stretch& stretch : states.owned[StateKind::Gradients]) {
+  for (const Stretch& stretch : states.owned[StateBar::Gradients]) {
     if (flow.gradients(stretch.layer, t).summed == 1) list.fill(part_of(bar, stretch), ink);
   }
 }
@@ -108,7 +108,7 @@ void draw_gradients(DisplayList& list, const QRectF& bar, const RankStates& stat
 /// A line above what is updated.
 void draw_updates(DisplayList& list, const QRectF& bar, const RankStates& states,
                   const DataFlow& flow, SimTime t) {
-  for (const Stretch& stretch : states.owned[StateKind::Optimizer]) {
+  for (const Stretch& stretch : states.owned[StateBar::Optimizer]) {
     if (!flow.gradients(stretch.layer, t).updated) continue;
     const QRectF rect = part_of(bar, stretch);
     list.fill({rect.x(), rect.y(), rect.width(), std::min(3.0, rect.height() / 2)}, Ink::Ok);
@@ -173,8 +173,8 @@ ShardsFrame shards_frame(const ShardsModel& model, QRectF rect, const TextSize& 
                       std::max(place.box.width() - letter - 4, 1.0), std::max(bar - 2, 1.0));
       };
       place.batch = at(0);
-      for (std::size_t k = 0; k < kNumStateKinds; ++k) place.bars[k] = at(k + 1);
-      place.moving = at(kNumStateKinds + 1);
+      for (std::size_t k = 0; k < kNumStateBars; ++k) place.bars[k] = at(k + 1);
+      place.moving = at(kNumStateBars + 1);
     }
     ++c;
   }
@@ -214,14 +214,14 @@ DisplayList draw_shards(const ShardsModel& model, const ShardsFrame& frame, SimT
     const DataFlow& flow = model.flow(i);
     write_letter(list, place.box, place.batch, "B", text);
     draw_batch(list, place.batch, states, flow, t, text);
-    for (std::size_t k = 0; k < kNumStateKinds; ++k) {
+    for (std::size_t k = 0; k < kNumStateBars; ++k) {
       list.fill(place.bars[k], Ink::Background);
       write_letter(list, place.box, place.bars[k], kLetters[k], text);
     }
     draw_parameters(list, place.bars[0], states, model.gathered(i, t), text);
     draw_gradients(list, place.bars[1], states, flow, t);
-    for (const Stretch& stretch : states.owned[StateKind::Optimizer]) {
-      list.fill(part_of(place.bars[2], stretch), ink_of(StateKind::Optimizer));
+    for (const Stretch& stretch : states.owned[StateBar::Optimizer]) {
+      list.fill(part_of(place.bars[2], stretch), ink_of(StateBar::Optimizer));
     }
     draw_updates(list, place.bars[2], states, flow, t);
     write_letter(list, place.box, place.moving, "→", text);
@@ -246,14 +246,14 @@ DisplayList draw_shards_legend(const ShardsModel& model, QRectF rect, const Text
   };
   entry(ink_of(Look::Forward), "B forward");
   entry(ink_of(Look::Backward), "backward");
-  for (std::size_t k = 0; k < kNumStateKinds; ++k) {
+  for (std::size_t k = 0; k < kNumStateBars; ++k) {
     double most = 0;
     for (const RankStates& states : model.ranks) {
       double sum = 0;
       for (const Stretch& stretch : states.owned[k]) sum += stretch.size();
       most = std::max(most, sum);
     }
-    entry(ink_of(static_cast<StateKind>(k)),
+    entry(ink_of(static_cast<StateBar>(k)),
           std::string(kLetters[k]) + " " + kNames[k] + " ≤ " + percent_text(most));
   }
   entry(memory_ink(static_cast<int>(BufferKind::ParamFull)), "gathered");

@@ -12,7 +12,7 @@ struct ShardsFrame {
   struct Place {
     QRectF box;
     QRectF batch;  // its width stands for the samples of the step
-    std::array<QRectF, kNumStateKinds> bars;
+    std::array<QRectF, kNumStateBars> bars;
     QRectF moving;
   };
   std::vector<Place> ranks;  // by position in ShardsModel::ranks

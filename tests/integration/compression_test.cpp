@@ -118,8 +118,10 @@ TEST_CASE("ranks add up (n + m) r elements of a matrix, and others as they are",
         expected += 4 * (worth ? (rows + cols) * r : parameter.elements());
         factors += worth ? 4 * cols * r : 0;
       }
-      if (unit.feedback.valid()) kept += program.roles.front().buffer(unit.feedback).bytes.v;
-      if (unit.sketch.valid()) factors -= program.roles.front().buffer(unit.sketch).bytes.v;
+      if (unit.has(StateKind::Feedback))
+        kept += program.roles.front().buffer(unit.states[StateKind::Feedback]).bytes.v;
+      if (unit.has(StateKind::Sketch))
+        factors -= program.roles.front().buffer(unit.states[StateKind::Sketch]).bytes.v;
     }
     CHECK(factors == 0);
     CHECK(kept > 0);

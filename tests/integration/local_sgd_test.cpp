@@ -35,7 +35,8 @@ bool spans_replicas(const Program& program, const Op& op) {
 
 std::int64_t elements_updated(const Role& role) {
   std::int64_t elements = 0;
-  for (const Unit& unit : role.units) elements += unit.adam_m.valid() ? unit.shard_elements : 0;
+  for (const Unit& unit : role.units)
+    elements += unit.has(StateKind::Moment1) ? unit.shard_elements : 0;
   return elements;
 }
 

@@ -139,11 +139,13 @@ bool Mutator::change_unit() {
       return true;
     case 4:
       what_ += "buffers change places";
-      std::swap(unit.adam_m, chance() ? unit.adam_v : unit.param);
+      std::swap(unit.states[StateKind::Moment1],
+                unit.states[chance() ? StateKind::Moment2 : StateKind::Param]);
       return true;
     case 5:
       what_ += "another unit's buffer";
-      (chance() ? unit.param : unit.adam_m) = chance() ? second.param : second.adam_m;
+      unit.states[chance() ? StateKind::Param : StateKind::Moment1] =
+          second.states[chance() ? StateKind::Param : StateKind::Moment1];
       return true;
     case 6: {
       if (unit.parameters.empty()) return false;

@@ -1,21 +1,29 @@
 #include <limits>
 
 #include "core/ir/text/parse_internal.hpp"
+#include "core/ir/text/unit_fields.hpp"
 
 namespace lockstep::text {
 namespace {
 
 using Words = std::vector<std::string>;
 
+/// The keys of a unit: of its fields, of its states behind them, and of its parameters.
 const Words& unit_keys() {
-  static const Words keys = {"elements",    "shard_elements", "shard_group",    "param",
-                             "adam_m",      "adam_v",         "tied_copy",      "parameters",
-                             "whole_param", "split_group",    "master",         "gathered_late",
-                             "state_block", "frozen",         "outer",          "outer_momentum",
-                             "feedback",    "sketch",         "feedback_group", "factored",
-                             "history"};
+  static const Words keys = [] {
+    Words all;
+    for (const UnitField& field : kUnitFieldsBeforeStates) all.emplace_back(field.name);
+    for (const UnitField& field : kUnitFieldsAfterStates) all.emplace_back(field.name);
+    for (const StateRow& row : kStates) all.emplace_back(row.name);
+    all.emplace_back("parameters");
+    return all;
+  }();
   return keys;
 }
+constexpr std::size_t kFirstOfAfter = kUnitFieldsBeforeStates.size();
+constexpr std::size_t kFirstState = kFirstOfAfter + kUnitFieldsAfterStates.size();
+constexpr std::size_t kParametersKey = kFirstState + kNumStateKinds;
+static_assert(kParametersKey < 32);  // ParserState::key() counts them by bits
 
 const Words& buffer_keys() {
   static const Words keys = {"layer", "mb", "name", "live", "piece_of"};
@@ -57,11 +65,7 @@ class RoleParser {
     while (!s_.in.line_ends()) {
       int found = 0;
       if (!s_.key(unit_keys(), seen, found)) return false;
-      if (bool* const flag = unit_flag(found, unit)) {
-        *flag = true;
-        continue;
-      }
-      if (!s_.in.expect('=') || !unit_value(found, unit)) return false;
+      if (!unit_value(to_size(found), unit)) return false;
     }
     role.units.push_back(std::move(unit));
     return true;
@@ -156,62 +160,32 @@ class RoleParser {
     return true;
   }
 
-  /// The member that a key without a value sets; null for a key that has one.
-  static bool* unit_flag(int key, Unit& unit) {
-    return key == 6    ? &unit.tied_copy
-           : key == 8  ? &unit.whole_param
-           : key == 11 ? &unit.gathered_late
-           : key == 13 ? &unit.frozen
-           : key == 19 ? &unit.factored
-                       : nullptr;
+  bool unit_value(std::size_t key, Unit& unit) {
+    if (key < kFirstOfAfter) return unit_field(kUnitFieldsBeforeStates[key], unit);
+    if (key < kFirstState) return unit_field(kUnitFieldsAfterStates[key - kFirstOfAfter], unit);
+    if (!s_.in.expect('=')) return false;
+    if (key < kParametersKey) return s_.buffer_id(unit.states[key - kFirstState]);
+    return s_.list([&] { return unit_parameter(unit.parameters.emplace_back()); });
   }
-
-  bool unit_value(int key, Unit& unit) {
-    switch (key) {
-      case 0:
-        return s_.in.number(unit.elements);
-      case 1:
-        return s_.in.number(unit.shard_elements);
-      case 2:
-        return s_.in.reference(s_.groups, "group", unit.shard_group.v);
-      case 3:
-        return s_.buffer_id(unit.param);
-      case 4:
-        return s_.buffer_id(unit.adam_m);
-      case 5:
-        return s_.buffer_id(unit.adam_v);
-      case 9:
-        return s_.in.reference(s_.groups, "group", unit.split_group.v);
-      case 10:
-        return s_.buffer_id(unit.master);
-      case 12:
-        return s_.in.number(unit.state_block);
-      case 14:
-        return s_.buffer_id(unit.outer);
-      case 15:
-        return s_.buffer_id(unit.outer_momentum);
-      case 16:
-        return s_.buffer_id(unit.feedback);
-      case 17:
-        return s_.buffer_id(unit.sketch);
-      case 18:
-        return s_.in.reference(s_.groups, "group", unit.feedback_group.v);
-      case 20:
-        return s_.in.number(unit.history);
-      default:
-        return s_.list([&] {
-          UnitParameter& part = unit.parameters.emplace_back();
-          if (!s_.in.reference(s_.parameters, "parameter", part.parameter.v) ||
-              !s_.in.expect(':') || !s_.in.number(part.offset)) {
-            return false;
-          }
-          if (s_.in.take(':') && !(s_.in.number(part.sections.first) && s_.in.expect('-') &&
-                                   s_.in.number(part.sections.end))) {
-            return false;
-          }
-          return !s_.in.take('~') || s_.in.number(part.low_rank);
-        });
+  bool unit_field(const UnitField& field, Unit& unit) {
+    if (const auto* flag = std::get_if<bool Unit::*>(&field.member)) return unit.**flag = true;
+    if (!s_.in.expect('=')) return false;
+    if (const auto* number = std::get_if<std::int64_t Unit::*>(&field.member)) {
+      return s_.in.number(unit.**number);
     }
+    GroupId& group = unit.*std::get<GroupId Unit::*>(field.member);
+    return s_.in.reference(s_.groups, "group", group.v);
+  }
+  bool unit_parameter(UnitParameter& part) {
+    if (!s_.in.reference(s_.parameters, "parameter", part.parameter.v) || !s_.in.expect(':') ||
+        !s_.in.number(part.offset)) {
+      return false;
+    }
+    if (s_.in.take(':') && !(s_.in.number(part.sections.first) && s_.in.expect('-') &&
+                             s_.in.number(part.sections.end))) {
+      return false;
+    }
+    return !s_.in.take('~') || s_.in.number(part.low_rank);
   }
 
   template <class OpOrBuffer>

@@ -4,6 +4,7 @@
 #include "core/base/index_vector.hpp"
 #include "core/ir/text/names.hpp"
 #include "core/ir/text/text.hpp"
+#include "core/ir/text/unit_fields.hpp"
 
 namespace lockstep {
 namespace {
@@ -308,36 +309,26 @@ class Printer {
     }
   }
 
+  template <std::size_t count>
+  void put_fields(const Unit& unit, const std::array<text::UnitField, count>& fields) {
+    for (const text::UnitField& field : fields) {
+      if (const auto* number = std::get_if<std::int64_t Unit::*>(&field.member)) {
+        if (field.always || unit.**number != 0) put(" ", field.name, "=", unit.**number);
+      } else if (const auto* group = std::get_if<GroupId Unit::*>(&field.member)) {
+        if (!(unit.**group).valid()) continue;
+        put(" ", field.name, "=");
+        put_reference(groups_, (unit.**group).v);
+      } else if (unit.*std::get<bool Unit::*>(field.member)) {
+        put(" ", field.name);
+      }
+    }
+  }
+
   void put_unit(const Unit& unit) {
-    put("  unit ", in_quotes(unit.name), " elements=", unit.elements,
-        " shard_elements=", unit.shard_elements);
-    if (unit.split_group.valid()) {
-      put(" split_group=");
-      put_reference(groups_, unit.split_group.v);
-    }
-    if (unit.shard_group.valid()) {
-      put(" shard_group=");
-      put_reference(groups_, unit.shard_group.v);
-    }
-    if (unit.param.valid()) put(" param=", unit.param);
-    if (unit.master.valid()) put(" master=", unit.master);
-    if (unit.adam_m.valid()) put(" adam_m=", unit.adam_m);
-    if (unit.adam_v.valid()) put(" adam_v=", unit.adam_v);
-    if (unit.outer.valid()) put(" outer=", unit.outer);
-    if (unit.outer_momentum.valid()) put(" outer_momentum=", unit.outer_momentum);
-    if (unit.feedback.valid()) put(" feedback=", unit.feedback);
-    if (unit.sketch.valid()) put(" sketch=", unit.sketch);
-    if (unit.feedback_group.valid()) {
-      put(" feedback_group=");
-      put_reference(groups_, unit.feedback_group.v);
-    }
-    if (unit.state_block != 0) put(" state_block=", unit.state_block);
-    if (unit.factored) put(" factored");
-    if (unit.history != 0) put(" history=", unit.history);
-    if (unit.whole_param) put(" whole_param");
-    if (unit.gathered_late) put(" gathered_late");
-    if (unit.tied_copy) put(" tied_copy");
-    if (unit.frozen) put(" frozen");
+    put("  unit ", in_quotes(unit.name));
+    put_fields(unit, text::kUnitFieldsBeforeStates);
+    unit.each_state([&](const StateRow& row, BufferId buffer) { put(" ", row.name, "=", buffer); });
+    put_fields(unit, text::kUnitFieldsAfterStates);
     for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
       put(i == 0 ? " parameters=" : ",");
       put_reference(parameters_, unit.parameters[i].parameter.v);

@@ -99,8 +99,7 @@ bool Values::factor_call(RoleRun& run, OpId id) {
       const int formal = (&operands == &kernel.in ? k.in : k.out)[i].formal;
       if (is(formal, what) && same(held[formal]->meaning, held[formal]->meaning.id)) continue;
       fault(run, id,
-            "reads " + said(formal) + " in the place of " +
-                text({what, false, -1, -1, unit_id, 0, {}}));
+            "reads " + said(formal) + " in the place of " + text(Meaning::of(what, unit_id)));
       return false;
     }
     return true;
@@ -128,7 +127,8 @@ bool Values::factor_call(RoleRun& run, OpId id) {
     if (!whole_gradient(run, id, *held[g], kernel.dims[0], version) || failed_) return true;
   }
   if (!reads_coefficient(run, id, kernel, held)) return true;
-  if (m >= 0 && (!is(m, Means::Moment1) || !same(held[m]->meaning, held[m]->meaning.id))) {
+  if (m >= 0 && (!held[m] || !held[m]->meaning.is(StateKind::Moment1) ||
+                 !same(held[m]->meaning, held[m]->meaning.id))) {
     return fault(run, id, "updates " + said(m) + " as the first moment of " + unit.name);
   }
   // Along the axes that divide experts a rank has other matrices, and not parts of the same ones.

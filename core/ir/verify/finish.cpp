@@ -97,21 +97,19 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
   const int updates = program_.updates_per_step + (synchronized ? 1 : 0);
   for (const Unit& unit : run.role.units) {
     if (synchronized) {
-      for (const BufferId state : {unit.outer, unit.outer_momentum}) {
-        if (!state.valid()) continue;
+      unit.each_state([&](const StateRow& row, BufferId state) {
+        if (row.keeper != Keeper::Synchronization) return;
         std::vector<Held> held;
         holds(run, run.ranges.part(state, 0, run.role.buffer(state).bytes.v, Access::Read), held);
         const std::optional<Content> found = unite(held);
-        const Means wanted = state == unit.outer ? Means::Outer : Means::OuterMomentum;
-        if (found && found->meaning.what == wanted && found->meaning.version == 1) continue;
+        if (found && found->meaning.is(row.kind) && found->meaning.version == 1) return;
         fault(run, end,
-              "the step ends, but " +
-                  text({wanted, false, -1, -1, unit_ids_.at(unit.name), 0, {}}) +
+              "the step ends, but " + text(Meaning::of(row.kind, unit_ids_.at(unit.name))) +
                   " is not brought up to date");
-      }
+      });
     }
     const Touch touch =
-        run.ranges.part(unit.param, 0, run.role.buffer(unit.param).bytes.v, Access::Read);
+        run.ranges.part(unit.param(), 0, run.role.buffer(unit.param()).bytes.v, Access::Read);
     run.held(touch.root)
         .visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
           if (!unit.trained()) return;
@@ -140,10 +138,10 @@ void Values::check_weights_after(RoleRun& run, OpId end, bool synchronized) {
 /// What of a unit lies on a drive was updated in host memory, and has to come back: weights after
 /// `updates`, of which a synchronization is one that moments do not take part in.
 void Values::finish_on_drive(RoleRun& run, const Unit& unit, OpId end, int updates) {
-  if (!unit.adam_m.valid()) return;
-  for (const BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
-    if (!state.valid() || run.role.buffer(state).tier != Tier::Drive) continue;
-    const int wanted = state == unit.master ? updates : program_.updates_per_step;
+  if (!unit.has(StateKind::Moment1)) return;
+  unit.each_state([&](const StateRow& row, BufferId state) {
+    if (row.keeper != Keeper::Optimizer || run.role.buffer(state).tier != Tier::Drive) return;
+    const int wanted = row.is_parameters() ? updates : program_.updates_per_step;
     const Touch touch = run.ranges.part(state, 0, run.role.buffer(state).bytes.v, Access::Read);
     run.held(touch.root)
         .visit(touch.begin, touch.end, [&](std::int64_t, std::int64_t, const Content& c) {
@@ -153,7 +151,7 @@ void Values::finish_on_drive(RoleRun& run, const Unit& unit, OpId end, int updat
                     " on the drive is that after " + number(c.meaning.version) + " updates of " +
                     number(wanted));
         });
-  }
+  });
 }
 
 }  // namespace lockstep::verification

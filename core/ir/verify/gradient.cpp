@@ -39,7 +39,7 @@ class Gradients {
       const Unit& unit = role_.units[u];
       if (unit.trained() && unit.shard_elements > 0) {
         by_root_[whole(unit.updated()).root].push_back(u);
-        params_[whole(unit.param).root].push_back(u);
+        params_[whole(unit.param()).root].push_back(u);
       }
     }
     if (by_root_.empty()) return;
@@ -161,7 +161,7 @@ class Gradients {
     const auto units = params_.find(full.root);
     if (units == params_.end()) return;
     for (const int u : units->second) {
-      const Touch param = whole(role_.units[u].param);
+      const Touch param = whole(role_.units[u].param());
       if (full.begin <= param.begin && param.end <= full.end) gatherer_[u] = id;
     }
   }
@@ -252,18 +252,19 @@ class Gradients {
     const Unit& unit = role_.units[u];
     if (unit.gathered_late && !gatherer_[u].valid()) {
       faults_.add("rank " + std::to_string(role_.ranks.front()) + ": " +
-                  buffer_name(program_, role_, unit.param) +
+                  buffer_name(program_, role_, unit.param()) +
                   " begins a step with one shard up to date, and no all_gather brings the others");
     } else if (unit.whole_param && !unit.gathered_late && updater_[u].valid() &&
                gatherer_[u] < updater_[u]) {
       faults_.add(op_at(program_, role_, updater_[u]) + " updates one shard of " +
-                  buffer_name(program_, role_, unit.param) +
+                  buffer_name(program_, role_, unit.param()) +
                   ", which holds all of them, and no all_gather after it brings the others");
     }
-    if (unit.master.valid() && updater_[u].valid() && writer_[u] < updater_[u]) {
+    if (unit.has(StateKind::Master) && updater_[u].valid() && writer_[u] < updater_[u]) {
       faults_.add(op_at(program_, role_, updater_[u]) + " updates " +
-                  buffer_name(program_, role_, unit.master) + ", and nothing after it brings " +
-                  buffer_name(program_, role_, unit.param) + " up to date");
+                  buffer_name(program_, role_, unit.states[StateKind::Master]) +
+                  ", and nothing after it brings " + buffer_name(program_, role_, unit.param()) +
+                  " up to date");
     }
     const std::int64_t size = size_of(role_.buffer(unit.updated()).dtype);
     const std::int64_t unit_begin = whole(unit.updated()).begin;

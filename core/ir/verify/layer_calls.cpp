@@ -256,7 +256,8 @@ bool Values::add_terms(RoleRun& run, OpId id, const FunctionRole& function,
     touch.begin = start + term.begin;
     after.clear();
     if (!term.accumulate) {
-      if (term.zeros) made = {Means::Zeros, function.own, -1, -1, -1, 0, {}};
+      if (term.zeros) made = Meaning::of(Means::Zeros);
+      made.own = function.own;
       const Content content{made, term.pattern, -term.begin};
       after.push_back({0, touch.end - touch.begin, content});
       if (formal.what == FormalRole::Loss) {

@@ -73,12 +73,12 @@ bool Values::low_rank_args(RoleRun& run, OpId id, LowRankArgs& args) {
     const Meaning& m = content->meaning;
     std::int32_t index = -1;
     const std::int64_t first = -content->origin / size;
-    if (m.what == Means::Gradient || m.what == Means::Compensated || m.what == Means::Feedback) {
+    if (m.what == Means::Gradient || m.what == Means::Compensated || m.is(StateKind::Feedback)) {
       const UnitParameter* const part = parameter_at(*args.unit, first);
       if (part != nullptr && part->offset == first) {
         index = static_cast<std::int32_t>(part - args.unit->parameters.data());
       }
-    } else if (m.what == Means::Sketch) {
+    } else if (m.is(StateKind::Sketch)) {
       for (std::size_t i = 0; i < args.unit->parameters.size(); ++i) {
         if (args.unit->parameters[i].low_rank > 0 &&
             sketch_offset(program_, *args.unit, i) == first) {
@@ -105,10 +105,10 @@ bool Values::low_rank_args(RoleRun& run, OpId id, LowRankArgs& args) {
       return wrong("has not the shape of " + program_.parameters[part.parameter].name);
     }
   }
-  if (args.has("feedback") != args.unit->feedback.valid() &&
+  if (args.has("feedback") != args.unit->has(StateKind::Feedback) &&
       function.name.kind() != FunctionName::Kind::LowRankFactor) {
-    return wrong(args.unit->feedback.valid() ? "does not read what was left out before"
-                                             : "reads what was left out, which none keeps");
+    return wrong(args.unit->has(StateKind::Feedback) ? "does not read what was left out before"
+                                                     : "reads what was left out, which none keeps");
   }
   return true;
 }
@@ -117,10 +117,10 @@ bool Values::low_rank_args(RoleRun& run, OpId id, LowRankArgs& args) {
 bool Values::project(RoleRun& run, OpId id, LowRankArgs& args) {
   const Meaning gradient = args.of("grad").meaning;
   if (gradient.what != Means::Gradient) return fault(run, id, "projects " + text(gradient));
-  if (args.of("sketch").meaning.what != Means::Sketch || args.of("sketch").meaning.version != 0) {
+  if (!args.of("sketch").meaning.is(StateKind::Sketch) || args.of("sketch").meaning.version != 0) {
     return fault(run, id, "projects by " + text(args.of("sketch").meaning));
   }
-  if (args.has("feedback") && (args.of("feedback").meaning.what != Means::Feedback ||
+  if (args.has("feedback") && (!args.of("feedback").meaning.is(StateKind::Feedback) ||
                                args.of("feedback").meaning.version != 0)) {
     return fault(run, id, "adds " + text(args.of("feedback").meaning) + " to a gradient");
   }
@@ -204,14 +204,14 @@ bool Values::restore(RoleRun& run, OpId id, LowRankArgs& args) {
         scale->scalars[0] != -1.0 / ranks) {
       return fault(run, id, "does not take a rank's share of the product out of what it keeps");
     }
-    kept.meaning.what = Means::Feedback;
+    kept.meaning.what = Means::State;
+    kept.meaning.state = StateKind::Feedback;
     kept.meaning.version = 1;
     kept.meaning.terms = {};
     put(run, id, args.at("feedback"), {{0, bytes("feedback"), kept}});
   }
   Content sketch;
-  sketch.meaning.what = Means::Sketch;
-  sketch.meaning.id = left.id;
+  sketch.meaning = Meaning::of(StateKind::Sketch, left.id);
   sketch.meaning.version = 1;
   sketch.pattern = patterns_.uniform(product);
   sketch.origin = -sketch_offset(program_, *args.unit, args.parameter) * size;
@@ -231,22 +231,24 @@ void Values::check_low_rank_after(RoleRun& run, const Unit& unit, OpId end) {
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     const UnitParameter& part = unit.parameters[i];
     if (part.low_rank == 0) continue;
-    for (const BufferId state : {unit.feedback, unit.sketch}) {
-      if (!state.valid()) continue;
-      const bool kept = state == unit.feedback;
+    bool summed = true;
+    unit.each_state([&](const StateRow& row, BufferId state) {
+      if (row.keeper != Keeper::Reduction) return;
+      const bool factors = row.extent == Extent::Factors;
       const std::int64_t size = size_of(run.role.buffer(state).dtype);
-      const std::int64_t from = kept ? part.offset : sketch_offset(program_, unit, i);
-      const std::int64_t to = kept ? part.offset + held_elements(program_, unit, part)
-                                   : sketch_offset(program_, unit, i + 1);
+      const std::int64_t from = factors ? sketch_offset(program_, unit, i) : part.offset;
+      const std::int64_t to = factors ? sketch_offset(program_, unit, i + 1)
+                                      : part.offset + held_elements(program_, unit, part);
       std::vector<Held> held;
       holds(run, run.ranges.part(state, from * size, (to - from) * size, Access::Read), held);
       const std::optional<Content> all = unite(held);
-      if (all && all->meaning.version == 1) continue;
-      fault(run, end,
-            "the step ends, but nothing has summed the gradient of " +
-                program_.parameters[part.parameter].name + " as a product");
-      return;
-    }
+      summed = summed && all && all->meaning.version == 1;
+    });
+    if (summed) continue;
+    fault(run, end,
+          "the step ends, but nothing has summed the gradient of " +
+              program_.parameters[part.parameter].name + " as a product");
+    return;
   }
 }
 

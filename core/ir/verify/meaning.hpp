@@ -26,14 +26,11 @@ struct Terms {
 };
 
 enum class Means : std::uint8_t {
-  Unknown,        // nothing wrote it, or the parts of a range have several meanings
-  Zeros,          // zeros, which fit everything
-  Data,           // what the host gives; `id` is its HostData
-  Weights,        // the parameters of unit `id` after `version` updates
-  Moment1,        // the first moment that the optimizer keeps of unit `id`
-  Moment2,        // the second one
-  Outer,          // what the replicas of unit `id` started from, after `version` outer steps
-  OuterMomentum,  // the momentum of the outer optimizer, likewise
+  Unknown,       // nothing wrote it, or the parts of a range have several meanings
+  Zeros,         // zeros, which fit everything
+  Data,          // what the host gives; `id` is its HostData
+  Weights,       // the parameters of unit `id` after `version` updates
+  State,         // what is kept of unit `id` under `state`, after `version` updates of it
   Way,           // how far the replicas have come in unit `id`, or, without `Outer`, where they are
   Tensor,        // a layer's; `id` names the formal under which a function wrote it
   Gradient,      // of unit `id`: the sum of `terms`, one for every use of the unit
@@ -41,8 +38,6 @@ enum class Means : std::uint8_t {
   CodedGradient,  // codes of Gradient or Slices, for `version` ranks
   Slices,         // of a gradient: the sums over some ranks of the shards of the others
   Compensated,    // a gradient of unit `id` with what was left out of the last one
-  Feedback,       // what was left out of gradients of unit `id`, in this step if `version` is 1
-  Sketch,         // the right factors that unit `id` begins a step with
   LeftFactor,     // of parameter `version` of unit `id`: the gradient times its right factor
   Basis,          // a left factor of which the columns are orthonormal
   RightFactor,    // likewise: the gradient's transpose times its basis
@@ -61,14 +56,30 @@ enum class Means : std::uint8_t {
 
 struct Meaning {
   Means what = Means::Unknown;
-  bool own = false;  // whether a function of the user's wrote it, or a part of it
+  bool own : 1 = false;  // whether a function of the user's wrote it, or a part of it
+  StateKind state : 7 = StateKind::Param;  // of Means::State alone
   std::int16_t layer = -1;
   Microbatch microbatch = -1;
   std::int32_t id = -1;
   std::int32_t version = 0;
   Terms terms;
+  Meaning() = default;
+  /// What is kept of a unit when a step begins, and what else belongs to it.
+  static Meaning of(StateKind state, std::int32_t unit = -1) {
+    Meaning m = of(info(state).is_parameters() ? Means::Weights : Means::State, unit);
+    if (m.what == Means::State) m.state = state;
+    return m;
+  }
+  static Meaning of(Means what, std::int32_t unit = -1) {
+    Meaning m;
+    m.what = what;
+    m.id = unit;
+    return m;
+  }
+  bool is(StateKind kind) const { return what == Means::State && state == kind; }
   bool operator==(const Meaning&) const = default;
 };
+static_assert(sizeof(Meaning) == 32 && kNumStateKinds <= 128);
 
 /// Of codes in 8 bits and of their scales: how quantize made them. All is 0 of other values.
 struct Codes {

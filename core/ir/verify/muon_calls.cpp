@@ -18,7 +18,7 @@ bool Values::momentum(RoleRun& run, OpId id, const Kernel& kernel) {
   if (!arguments(run, id, held, found)) return false;
   const int g = kernel.in[0].formal, m = kernel.out[0].formal, d = kernel.out[1].formal;
   const int update = std::max(op.microbatch, 0);
-  if (!held[m] || held[m]->meaning.what != Means::Moment1 || held[m]->origin != 0) {
+  if (!held[m] || !held[m]->meaning.is(StateKind::Moment1) || held[m]->origin != 0) {
     return fault(
         run, id,
         "updates " + (held[m] ? text(held[m]->meaning) : "several tensors") + " as a first moment");
@@ -46,9 +46,7 @@ bool Values::momentum(RoleRun& run, OpId id, const Kernel& kernel) {
   Content after = *held[m], direction = *held[m];
   ++after.meaning.version;
   put(run, id, to_size(m), {{0, elements * size_of(kernel.out[0].dtype), after}});
-  direction.meaning = {};
-  direction.meaning.what = Means::Direction;
-  direction.meaning.id = moment.id;
+  direction.meaning = Meaning::of(Means::Direction, moment.id);
   direction.meaning.version = update;
   direction.pattern = summary.after[to_size(d)];
   put(run, id, to_size(d), {{0, elements * size_of(kernel.out[1].dtype), direction}});

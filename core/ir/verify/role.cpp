@@ -377,8 +377,10 @@ class RoleCheck {
     if (unit.whole_param && !unit.shard_group.valid()) {
       return faults_.add(name + " keeps whole parameters beside shards, but has no shard group");
     }
-    if (unit.frozen &&
-        (unit.factored || unit.master.valid() || unit.adam_m.valid() || unit.adam_v.valid())) {
+    const bool updated = std::any_of(kStates.begin(), kStates.end(), [&](const StateRow& row) {
+      return row.keeper == Keeper::Optimizer && unit.has(row.kind);
+    });
+    if (unit.frozen && (unit.factored || updated)) {
       return faults_.add(name + " is frozen, but has states of an optimizer");
     }
     if (unit.gathered_late && !unit.whole_param) {
@@ -404,57 +406,63 @@ class RoleCheck {
       faults_.add(name + ": its shards hold " + number(covered) + " of " + number(unit.elements) +
                   " elements");
     }
-    check_unit_buffer(name, "param", unit.param, held, held > 0);
-    check_unit_buffer(name, "master", unit.master, unit.shard_elements, false);
-    check_moment(name, "adam_m", unit, unit.adam_m);
-    check_moment(name, "adam_v", unit, unit.adam_v);
-    check_unit_buffer(name, "outer", unit.outer, unit.shard_elements, false);
-    check_unit_buffer(name, "outer_momentum", unit.outer_momentum, unit.shard_elements, false);
-    check_low_rank(name, unit);
+    for (const StateRow& row : kStates) {
+      if (row.keeper != Keeper::Reduction) check_state(name, unit, row, held);
+    }
+    if (!check_low_rank(name, unit)) return;
+    for (const StateRow& row : kStates) {
+      if (row.keeper == Keeper::Reduction) check_state(name, unit, row, held);
+    }
   }
 
-  void check_low_rank(const std::string& name, const Unit& unit) {
+  /// Whether the gradients that a unit sums as products can be such.
+  bool check_low_rank(const std::string& name, const Unit& unit) {
     if (unit.feedback_group.v != -1 && !in_table(unit.feedback_group.v, program_.groups)) {
-      return faults_.add(name + " names a group of feedback that does not exist");
+      faults_.add(name + " names a group of feedback that does not exist");
+      return false;
     }
     for (const UnitParameter& part : unit.parameters) {
       const Parameter& parameter = program_.parameters[part.parameter];
       const auto [rows, cols] = matrix_shape(parameter);
       if (part.low_rank == 0) continue;
-      if (part.low_rank < 0 || part.low_rank > std::min(rows, cols) || !unit.sketch.valid() ||
-          held_elements(program_, unit, part) != rows * cols) {
-        return faults_.add(name + ": " + parameter.name + " cannot be a product of rank " +
-                           number(part.low_rank));
+      if (part.low_rank < 0 || part.low_rank > std::min(rows, cols) ||
+          !unit.has(StateKind::Sketch) || held_elements(program_, unit, part) != rows * cols) {
+        faults_.add(name + ": " + parameter.name + " cannot be a product of rank " +
+                    number(part.low_rank));
+        return false;
       }
     }
-    check_unit_buffer(name, "feedback", unit.feedback, unit.elements, false);
-    const std::int64_t factors = sketch_offset(program_, unit, unit.parameters.size());
-    check_unit_buffer(name, "sketch", unit.sketch, factors, factors > 0);
+    return true;
   }
 
-  /// How many values a unit's buffer holds of each element.
-  static std::int64_t held_of_each(const Unit& unit, BufferId id) {
-    return unit.history > 0 && id == unit.adam_m
-               ? std::min<std::int64_t>(unit.history, kMostOfBlock)
-               : 1;
-  }
-  void check_moment(const std::string& name, std::string_view what, const Unit& unit, BufferId id) {
-    if (!in_table(id.v, role_.buffers) || unit.shard_elements < 0) {
-      return check_unit_buffer(name, what, id, unit.shard_elements, false);
+  /// `held`: how many elements of its parameters a rank has.
+  void check_state(const std::string& name, const Unit& unit, const StateRow& row,
+                   std::int64_t held) {
+    const BufferId id = unit.states[row.kind];
+    std::int64_t elements = row.extent == Extent::Held   ? held
+                            : row.extent == Extent::Unit ? unit.elements
+                            : row.extent == Extent::Factors
+                                ? sketch_offset(program_, unit, unit.parameters.size())
+                                : unit.shard_elements;
+    const bool required =
+        elements > 0 && (row.extent == Extent::Held || row.extent == Extent::Factors);
+    bool quantized = false;
+    if (row.codes != StateCodes::None && in_table(id.v, role_.buffers)) {
+      const Buffer& buffer = role_.buffer(id);
+      quantized = buffer.dtype == DType::U8;
+      const bool has_block = unit.state_block >= 1 && unit.state_block <= kMostOfBlock;
+      if (quantized != has_block || (unit.state_block != 0 && !has_block)) {
+        return faults_.add(name + ": " + std::string(row.name) + " is of type " +
+                           std::string(to_string(buffer.dtype)) + ", but state_block is " +
+                           number(unit.state_block));
+      }
+      quantized = quantized && elements <= buffer.bytes.v;
+      if (quantized) elements = quantized_bytes(elements, unit.state_block);
     }
-    const bool quantized = role_.buffer(id).dtype == DType::U8;
-    const bool has_block = unit.state_block >= 1 && unit.state_block <= kMostOfBlock;
-    if (quantized != has_block || (unit.state_block != 0 && !has_block)) {
-      return faults_.add(name + ": " + std::string(what) + " is of type " +
-                         std::string(to_string(role_.buffer(id).dtype)) + ", but state_block is " +
-                         number(unit.state_block));
+    if (row.history && unit.history > 0 && !quantized) {
+      elements *= std::min<std::int64_t>(unit.history, kMostOfBlock);
     }
-    const std::int64_t n = std::min(unit.shard_elements, role_.buffer(id).bytes.v);
-    const bool cut = n < unit.shard_elements;
-    check_unit_buffer(name, what, id,
-                      quantized && !cut ? quantized_bytes(n, unit.state_block)
-                                        : unit.shard_elements * held_of_each(unit, id),
-                      false);
+    check_unit_buffer(name, row.name, id, elements, required);
   }
 
   void check_unit_buffer(const std::string& unit, std::string_view what, BufferId id,

@@ -23,15 +23,16 @@ bool Values::synchronization_call(RoleRun& run, OpId id) {
 
 /// The role's unit of which a formal holds what is wanted, as a whole shard; null after a fault.
 const Unit* Values::unit_of(RoleRun& run, OpId id, const std::optional<Content>& found,
-                            Means wanted, std::int64_t elements) {
-  const std::int32_t named = found ? found->meaning.id : -1;
-  const int u = found && found->meaning.what == wanted ? run.units[named] : -1;
+                            Meaning wanted, std::int64_t elements) {
+  wanted.id = found ? found->meaning.id : -1;
+  const bool fits =
+      found && found->meaning.what == wanted.what && found->meaning.state == wanted.state;
+  const int u = fits ? run.units[wanted.id] : -1;
   if (u >= 0 && found->origin == 0 && run.role.units[u].shard_elements == elements) {
     return &run.role.units[u];
   }
   fault(run, id,
-        "reads " + (found ? text(found->meaning) : "several tensors") + " as " +
-            text({wanted, false, -1, -1, named, 0, {}}));
+        "reads " + (found ? text(found->meaning) : "several tensors") + " as " + text(wanted));
   return nullptr;
 }
 
@@ -43,20 +44,21 @@ bool Values::replica_term(RoleRun& run, OpId id, const Kernel& kernel) {
     if (!holds(run, id, i, parts)) return false;
     held.push_back(unite(parts));
   }
-  const Unit* const unit = unit_of(run, id, held[0], Means::Weights, kernel.dims[0]);
+  const Unit* const unit = unit_of(run, id, held[0], Meaning::of(StateKind::Param), kernel.dims[0]);
   if (unit == nullptr) return true;
   const Meaning& weights = held[0]->meaning;
   const DType updated = run.role.buffer(unit->updated()).dtype;
   if (weights.version != program_.updates_per_step || kernel.in[0].dtype != updated) {
     return fault(run, id, "reads " + text(weights) + " before their update, or rounded");
   }
-  if (kernel.in[1].present() != unit->outer.valid()) {
+  if (kernel.in[1].present() != unit->has(StateKind::Outer)) {
     return fault(run, id,
-                 unit->outer.valid() ? "does not read what the replicas started from"
-                                     : "reads what the replicas started from, which none keeps");
+                 unit->has(StateKind::Outer)
+                     ? "does not read what the replicas started from"
+                     : "reads what the replicas started from, which none keeps");
   }
   if (kernel.in[1].present()) {
-    const Unit* const of = unit_of(run, id, held[1], Means::Outer, kernel.dims[0]);
+    const Unit* const of = unit_of(run, id, held[1], Meaning::of(StateKind::Outer), kernel.dims[0]);
     if (of == nullptr) return true;
     if (of != unit || held[1]->meaning.version != 0) {
       return fault(run, id, "compares " + text(weights) + " with " + text(held[1]->meaning));
@@ -86,10 +88,11 @@ bool Values::outer_step(RoleRun& run, OpId id, const Kernel& kernel) {
     held[i] = unite(parts);
     if (held[i]) found[i] = held[i]->pattern;
   }
-  constexpr std::array<Means, 3> kWanted = {Means::Way, Means::Outer, Means::OuterMomentum};
+  const std::array<Meaning, 3> wanted = {Meaning::of(Means::Way), Meaning::of(StateKind::Outer),
+                                         Meaning::of(StateKind::OuterMomentum)};
   const Unit* unit = nullptr;
   for (std::size_t i = 0; i < held.size(); ++i) {
-    const Unit* const of = unit_of(run, id, held[i], kWanted[i], kernel.dims[0]);
+    const Unit* const of = unit_of(run, id, held[i], wanted[i], kernel.dims[0]);
     if (of == nullptr) return true;
     if (i > 0 && (of != unit || held[i]->meaning.version != 0)) {
       return fault(run, id,
@@ -113,8 +116,9 @@ bool Values::outer_step(RoleRun& run, OpId id, const Kernel& kernel) {
 bool Values::take_result(RoleRun& run, OpId id, Content& result) {
   Meaning& meaning = result.meaning;
   const int u = meaning.id < 0 ? -1 : run.units[meaning.id];
-  const bool outer = meaning.what == Means::Outer && meaning.version == 1;
-  const bool mean = meaning.what == Means::Way && u >= 0 && !run.role.units[u].outer.valid();
+  const bool outer = meaning.is(StateKind::Outer) && meaning.version == 1;
+  const bool mean =
+      meaning.what == Means::Way && u >= 0 && !run.role.units[u].has(StateKind::Outer);
   if (u < 0 || (!outer && !mean)) {
     fault(run, id, "lets the replicas take " + text(meaning));
     return false;
@@ -131,13 +135,11 @@ bool Values::take_result(RoleRun& run, OpId id, Content& result) {
   const Unit& unit = run.role.units[u];
   const BufferId root = run.role.root(to);
   const bool fetched = !run.role.buffer(root).persistent();  // what the host will get
-  if (!fetched && root != run.role.root(unit.param) && root != unit.master) {
+  if (!fetched && root != run.role.root(unit.param()) && root != unit.states[StateKind::Master]) {
     fault(run, id, "writes the weights of " + unit.name + " to another place");
     return false;
   }
-  meaning = {};
-  meaning.what = Means::Weights;
-  meaning.id = unit_ids_.at(unit.name);
+  meaning = Meaning::of(StateKind::Param, unit_ids_.at(unit.name));
   meaning.version = program_.updates_per_step + 1;
   return true;
 }

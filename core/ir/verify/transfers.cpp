@@ -65,9 +65,10 @@ bool Values::move(RoleRun& run, OpId id, const Group& group, Held& held, bool jo
   const bool own_gradient =
       held.content.meaning.own &&
       run.role.buffer(run.role.root(run.role.args_of(op)[0])).kind == BufferKind::Grad;
+  const bool of_optimizer =
+      what == Means::State && info(held.content.meaning.state).keeper == Keeper::Optimizer;
   const bool flat = own_gradient || what == Means::Gradient || what == Means::Weights ||
-                    what == Means::Moment1 || what == Means::Moment2 ||
-                    what == Means::CodedWeights || what == Means::CodedGradient;
+                    of_optimizer || what == Means::CodedWeights || what == Means::CodedGradient;
   if (what == Means::Unknown) return fault(run, id, "communicates what nothing has written");
   const bool for_others = held.content.meaning.version != group_size(program_.mesh, group);
   if (what == Means::CodedGradient && (op.kind != OpKind::AllToAll || for_others)) {

@@ -274,7 +274,7 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   const bool in_place =
       run.role.root(run.role.args_of(op)[to_size(w)]) == run.role.root(unit.updated());
   const bool staged = run.role.buffer(unit.updated()).tier == Tier::Drive;
-  if (!unit.adam_m.valid() || unit.shard_elements != elements || (!in_place && !staged)) {
+  if (!unit.has(StateKind::Moment1) || unit.shard_elements != elements || (!in_place && !staged)) {
     return fault(run, id, "updates a part or a copy of the weights of " + unit.name);
   }
   if (kernel.kind == KernelKind::AdamW8bit && kernel.dims[1] != unit.state_block) {
@@ -290,13 +290,13 @@ bool Values::update(RoleRun& run, OpId id, const Kernel& kernel) {
   }
   for (std::size_t i = 1; i < kernel.out.size(); ++i) {
     const int m = operand(kernel.out, i);
-    const Means wanted = i == 1 ? Means::Moment1 : Means::Moment2;
-    if (!of(m) || of(m)->meaning.what != wanted || of(m)->meaning.id != weights.id ||
+    const StateKind wanted = i == 1 ? StateKind::Moment1 : StateKind::Moment2;
+    if (!of(m) || !of(m)->meaning.is(wanted) || of(m)->meaning.id != weights.id ||
         of(m)->origin != 0) {
       return fault(run, id,
                    "updates the weights of " + unit.name + " with " +
                        (of(m) ? text(of(m)->meaning) : "several tensors") + " in the place of " +
-                       text({wanted, false, -1, -1, weights.id, 0, {}}));
+                       text(Meaning::of(wanted, weights.id)));
     }
     if (kernel.kind != KernelKind::Muon && of(m)->meaning.version != weights.version) {
       return fault(run, id,

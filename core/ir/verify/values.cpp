@@ -126,12 +126,17 @@ void Values::place_units(RoleRun& run) {
       }
     }
     whole_units_[id] = patterns_.intern(whole);
-    const auto put_state = [&](BufferId buffer, Means what, Along shard) {
-      if (!buffer.valid()) return;
+    // Running statistics, which forward updates, have no optimizer state and are never in shards.
+    const bool weights = unit.trained() || unit.shard_group.valid() || unit.frozen;
+    unit.each_state([&](const StateRow& row, BufferId buffer) {
       const DType type = run.role.buffer(buffer).dtype;
+      const bool gathers = row.extent == Extent::Held && unit.whole_param;
+      const Along shard = gathers ? (unit.gathered_late ? Along::Piece : Along::Same)
+                          : row.extent == Extent::Factors ? Along::Same
+                                                          : Along::Flat;
       Content c;
-      c.meaning.what = what;
-      c.meaning.id = id;
+      c.meaning = row.kind == StateKind::Param && !weights ? Meaning::of(Means::Statistics, id)
+                                                           : Meaning::of(row.kind, id);
       if (shard == Along::Same || !unit.shard_group.valid()) {
         Pattern pattern = whole;
         // Scales and codes of quantized states are not placed by parameter.
@@ -148,32 +153,17 @@ void Values::place_units(RoleRun& run) {
       } else {
         c.pattern = patterns_.uniform({placed(true, shard), type});
       }
-      if (what == Means::Outer || what == Means::OuterMomentum) {
+      if (row.holder == Holder::All) {
         c.pattern = placed_along(c.pattern, apart_, Along::Same);
       }
-      if (what == Means::Feedback) {
-        for (const int axis : axes_) {
-          if (in(unit.feedback_group, axis))
-            c.pattern = placed_along(c.pattern, axis, Along::Partial);
-        }
+      for (const int axis : axes_) {
+        if (row.holder != Holder::Rank || !in(unit.feedback_group, axis)) continue;
+        c.pattern = placed_along(c.pattern, axis, Along::Partial);
       }
       const Touch touch =
           run.ranges.part(buffer, 0, run.role.buffer(buffer).bytes.v, Access::Write);
       put(run, touch, c);
-    };
-    // Running statistics, which forward updates, have no optimizer state and are never in shards.
-    const bool weights = unit.trained() || unit.shard_group.valid() || unit.frozen;
-    const Along param = !unit.whole_param    ? Along::Flat
-                        : unit.gathered_late ? Along::Piece
-                                             : Along::Same;
-    put_state(unit.param, weights ? Means::Weights : Means::Statistics, param);
-    put_state(unit.master, Means::Weights, Along::Flat);
-    put_state(unit.adam_m, Means::Moment1, Along::Flat);
-    put_state(unit.adam_v, Means::Moment2, Along::Flat);
-    put_state(unit.outer, Means::Outer, Along::Flat);
-    put_state(unit.outer_momentum, Means::OuterMomentum, Along::Flat);
-    put_state(unit.sketch, Means::Sketch, Along::Same);
-    put_state(unit.feedback, Means::Feedback, Along::Flat);
+    });
   }
 }
 

@@ -139,7 +139,7 @@ class Values {
   bool replica_term(RoleRun& run, OpId id, const Kernel& kernel);
   bool outer_step(RoleRun& run, OpId id, const Kernel& kernel);
   bool take_result(RoleRun& run, OpId id, Content& result);
-  const Unit* unit_of(RoleRun& run, OpId id, const std::optional<Content>& found, Means wanted,
+  const Unit* unit_of(RoleRun& run, OpId id, const std::optional<Content>& found, Meaning wanted,
                       std::int64_t elements);
 
   // codes_calls.cpp: codes of weights and gradients

@@ -8,6 +8,16 @@ bool Values::fault(const RoleRun& run, OpId id, const std::string& what) {
   return true;
 }
 
+namespace {
+
+std::string in_words(StateKind state, const std::string& unit) {
+  const std::string_view words = info(state).words;
+  const std::size_t at = words.find("{}");
+  return std::string(words.substr(0, at)) + unit + std::string(words.substr(at + 2));
+}
+
+}  // namespace
+
 std::string Values::text(const Meaning& m) const {
   std::string of;
   if (m.layer >= 0) of += " of layer " + number(m.layer);
@@ -21,15 +31,9 @@ std::string Values::text(const Meaning& m) const {
     case Means::Data:
       return std::string(to_string(static_cast<HostData>(m.id))) + of;
     case Means::Weights:
-      return "the weights of " + unit();
-    case Means::Moment1:
-      return "the first moment of " + unit();
-    case Means::Moment2:
-      return "the second moment of " + unit();
-    case Means::Outer:
-      return "what the replicas of " + unit() + " started from";
-    case Means::OuterMomentum:
-      return "the outer momentum of " + unit();
+      return in_words(StateKind::Param, unit());
+    case Means::State:
+      return in_words(m.state, unit());
     case Means::Way:
       return "the way of the replicas of " + unit();
     case Means::Tensor:
@@ -44,10 +48,6 @@ std::string Values::text(const Meaning& m) const {
       return "sums of shards of the gradient of " + unit();
     case Means::Compensated:
       return "the gradient of " + unit() + " with what was left out before";
-    case Means::Feedback:
-      return "what was left out of gradients of " + unit();
-    case Means::Sketch:
-      return "the last right factors of " + unit();
     case Means::LeftFactor:
       return "a left factor of the gradient of " + unit();
     case Means::Basis:

@@ -133,7 +133,7 @@ std::size_t unit_of(const DraftRole& draft, std::size_t layout) {
 }
 
 int layer_of(const DraftRole& draft, std::size_t unit) {
-  return draft.role.buffer(draft.role.units[unit].param).layer;
+  return draft.role.buffer(draft.role.units[unit].param()).layer;
 }
 
 GroupId pipeline_group(Draft& draft, const std::vector<int>& coordinates) {

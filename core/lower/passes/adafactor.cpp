@@ -157,10 +157,11 @@ void AdafactorStep::declare_factors(std::size_t u) {
     factors.elements += p.factors();
   }
   factors.shard_elements = factors.elements;
-  factors.param = declare_buffer(draft_, out_.role, BufferKind::Optimizer, factors.name,
-                                 factors.elements * size_of(sums()), layer_of(out_, u));
-  out_.role.buffers[factors.param].dtype = sums();
-  state.factors = factors.param;
+  factors.states[StateKind::Param] =
+      declare_buffer(draft_, out_.role, BufferKind::Optimizer, factors.name,
+                     factors.elements * size_of(sums()), layer_of(out_, u));
+  out_.role.buffers[factors.param()].dtype = sums();
+  state.factors = factors.param();
   out_.statistics.push_back(std::move(factors));
 }
 
@@ -329,7 +330,7 @@ void AdafactorStep::move(std::size_t u, BufferId coefficient, BufferId weights) 
     const DType type = id.valid() ? out_.role.buffer(id).dtype : DType::F32;
     return build.add(name, Access::ReadWrite, type, id, Bytes{unit.shard_elements * size_of(type)});
   };
-  const Operand w = updated("w", weights), m = updated("m", unit.adam_m);
+  const Operand w = updated("w", weights), m = updated("m", unit.states[StateKind::Moment1]);
   for (const FactoredParameter& p : state.parameters) {
     Kernel k = kernel(KernelKind::Adafactor, u, p);
     k.dims[7] = o.relative_step ? 1 : 0;

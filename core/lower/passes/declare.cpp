@@ -83,12 +83,12 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
       buffer.bytes = shard_bytes(unit, buffer);
       return state;
     };
-    unit.param = add_state(BufferKind::Param, layout.name);
+    unit.states[StateKind::Param] = add_state(BufferKind::Param, layout.name);
     DraftUnit draft_unit;
     draft_unit.layout = static_cast<int>(u);
     const auto add_states = [&] {
       if (draft.scenario.training.keeps_master()) {
-        unit.master = add_state(BufferKind::Master, layout.name + ".master");
+        unit.states[StateKind::Master] = add_state(BufferKind::Master, layout.name + ".master");
       } else if (const Offload what = draft.scenario.strategy.offload;
                  what == Offload::Optimizer ||
                  (what == Offload::Parameters && keeps_whole(draft, layout))) {
@@ -97,11 +97,11 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
       }
       unit.factored = optimizer.is_adafactor() && layout.has_gradient();
       if (!unit.factored || optimizer.first_moment_decay > 0) {
-        unit.adam_m = add_state(BufferKind::Optimizer, layout.name + ".m");
+        unit.states[StateKind::Moment1] = add_state(BufferKind::Optimizer, layout.name + ".m");
       }
       const bool adam = optimizer.is_adam() || (optimizer.is_muon() && !layout.orthogonalizes);
       if (adam && layout.has_gradient()) {
-        unit.adam_v = add_state(BufferKind::Optimizer, layout.name + ".v");
+        unit.states[StateKind::Moment2] = add_state(BufferKind::Optimizer, layout.name + ".v");
       }
       draft_unit.grad = draft_unit.reduced =
           declare_buffer(draft, out.role, BufferKind::Grad, layout.name + ".grad",
@@ -126,8 +126,8 @@ IndexVector<int, BufferId> declare_statistics(Draft& draft, DraftRole& out, int 
       if (layer.statistics < 0 || kept.valid()) continue;
       const UnitLayout& layout = draft.model.statistics[layer.statistics];
       Unit unit = unit_of(draft, layout);
-      kept = unit.param = declare_buffer(draft, out.role, BufferKind::Param, layout.name,
-                                         layout.elements * size_of(type), l);
+      kept = unit.states[StateKind::Param] = declare_buffer(
+          draft, out.role, BufferKind::Param, layout.name, layout.elements * size_of(type), l);
       out.role.buffers[kept].dtype = type;
       out.statistics.push_back(std::move(unit));
     }

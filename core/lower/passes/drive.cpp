@@ -57,10 +57,10 @@ class DriveRewriter {
     };
     for (const int u : role_.units.ids()) {
       const Unit& unit = role_.units[u];
-      for (const BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
-        move(state, u, strategy_.offload_optimizer_device);
-      }
-      move(unit.param, u, strategy_.offload_param_device);
+      unit.each_state([&](const StateRow& row, BufferId state) {
+        if (row.keeper == Keeper::Optimizer) move(state, u, strategy_.offload_optimizer_device);
+      });
+      move(unit.param(), u, strategy_.offload_param_device);
     }
   }
 

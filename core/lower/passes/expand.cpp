@@ -401,7 +401,7 @@ class RoleExpander {
   BufferId actual(Argument& argument, int l, Microbatch mb, Bindings& run) {
     switch (argument.what) {
       case Argument::Parameters:
-        return out_.role.units[unit_index(layer(l).units[to_size(argument.index)].unit)].param;
+        return out_.role.units[unit_index(layer(l).units[to_size(argument.index)].unit)].param();
       case Argument::Gradient:
         return out_.units[unit_index(layer(l).units[to_size(argument.index)].unit)].grad;
       case Argument::Samples:

@@ -183,13 +183,14 @@ class BucketSum {
     return view(out_.units[part.unit].grad, parameter(part).offset, elements(part));
   }
   BufferId feedback(const BucketPart& part) {
-    return view(role_.units[part.unit].feedback, parameter(part).offset, elements(part));
+    return view(role_.units[part.unit].states[StateKind::Feedback], parameter(part).offset,
+                elements(part));
   }
   BufferId sketch(const BucketPart& part) {
     const Unit& unit = role_.units[part.unit];
     const std::int64_t begin = sketch_offset(draft_.program, unit, part.parameter);
     const std::int64_t end = sketch_offset(draft_.program, unit, part.parameter + 1);
-    return view(unit.sketch, begin, end - begin);
+    return view(unit.states[StateKind::Sketch], begin, end - begin);
   }
   BufferId left_of(BufferId lefts, const Factors& f) {
     return view(lefts, f.left, f.shape.rows * f.rank);
@@ -271,8 +272,9 @@ void declare_low_rank(Draft& draft, DraftRole& out, std::size_t u, GroupId group
     buffer.name = draft.name(name);
     return add_buffer(out.role, buffer);
   };
-  if (what.use_error_feedback) unit.feedback = state(unit.name + ".feedback", unit.elements);
-  unit.sketch = state(unit.name + ".sketch", factors);
+  if (what.use_error_feedback)
+    unit.states[StateKind::Feedback] = state(unit.name + ".feedback", unit.elements);
+  unit.states[StateKind::Sketch] = state(unit.name + ".sketch", factors);
   unit.feedback_group = group;
 }
 

@@ -104,7 +104,7 @@ class ArenaPlanner {
   void find_lifetimes() {
     IndexVector<BufferId, std::uint8_t> persistent(role_.buffers.size(), 0);
     for (const Unit& unit : role_.units) {
-      for (const BufferId id : unit.persistent()) {
+      for (const BufferId id : unit.states) {
         if (id.valid()) persistent[id] = 1;
       }
     }

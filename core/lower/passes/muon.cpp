@@ -78,7 +78,7 @@ void MuonStep::begin(std::size_t u, BufferId coefficient) {
   if (directions_[u].valid()) return;
   const OptimizerSpec& o = draft_.scenario.optimizer;
   const std::int64_t elements = out_.role.units[u].shard_elements;
-  const BufferId moment = out_.role.units[u].adam_m;
+  const BufferId moment = out_.role.units[u].states[StateKind::Moment1];
   const DType moments = out_.role.buffer(moment).dtype;
   const BufferId direction = buffer("direction", dtype(), elements, u);
   std::vector<BufferId> args = {out_.units[u].reduced};

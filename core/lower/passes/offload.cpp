@@ -40,13 +40,13 @@ class HostRewriter {
     for (std::size_t u = 0; u < out_.units.size(); ++u) {
       Unit& unit = role_.units[u];
       if (out_.units[u].on_host.valid()) {
-        unit.master = out_.units[u].on_host;
-        copies_[unit.param] = unit.master;
+        unit.states[StateKind::Master] = out_.units[u].on_host;
+        copies_[unit.param()] = unit.states[StateKind::Master];
       }
-      for (const BufferId state : {unit.master, unit.adam_m, unit.adam_v}) {
-        if (state.valid()) buffer(state).tier = Tier::Host;
-      }
-      if (what == Offload::Parameters && !unit.whole_param) buffer(unit.param).tier = Tier::Host;
+      unit.each_state([&](const StateRow& row, BufferId state) {
+        if (row.keeper == Keeper::Optimizer) buffer(state).tier = Tier::Host;
+      });
+      if (what == Offload::Parameters && !unit.whole_param) buffer(unit.param()).tier = Tier::Host;
     }
   }
 
@@ -97,7 +97,7 @@ class HostRewriter {
       if (!out_.units[u].trained()) continue;
       const BufferId reduced = out_.units[u].reduced;
       const BufferId on_host = brought_[reduced] = twin(reduced, newest_);
-      const int layer = role_.buffer(role_.units[u].param).layer;
+      const int layer = role_.buffer(role_.units[u].param()).layer;
       insertions_.push_back(
           {written[u], memory_copy(OpKind::DeviceToHost, layer), {reduced, on_host}});
     }
@@ -208,7 +208,7 @@ class HostRewriter {
     }
     for (BufferId& arg : role_.args) renumber(arg);
     for (Unit& unit : role_.units) {
-      for (BufferId* id : {&unit.param, &unit.master, &unit.adam_m, &unit.adam_v}) renumber(*id);
+      for (BufferId& id : unit.states) renumber(id);
     }
     for (DraftUnit& unit : out_.units) {
       for (BufferId* id : {&unit.grad, &unit.reduced, &unit.on_host}) renumber(*id);

@@ -232,16 +232,16 @@ class OptimizerStep {
   /// What the rank updates of its parameters as the forward pass reads them.
   BufferId own_of(std::size_t u) {
     const Unit& unit = out_.role.units[u];
-    return unit.whole_param ? piece_of_param(unit) : unit.param;
+    return unit.whole_param ? piece_of_param(unit) : unit.param();
   }
   BufferId weights_of(std::size_t u) {
     const Unit& unit = out_.role.units[u];
-    return unit.master.valid() ? unit.master : own_of(u);
+    return unit.has(StateKind::Master) ? unit.states[StateKind::Master] : own_of(u);
   }
   void update(std::size_t u, BufferId coefficient) {
     const Unit& unit = out_.role.units[u];
     const BufferId own = own_of(u);
-    const BufferId weights = unit.master.valid() ? unit.master : own;
+    const BufferId weights = unit.has(StateKind::Master) ? unit.states[StateKind::Master] : own;
     if (factored(u)) {
       adafactor_.move(u, coefficient, weights);
     } else if (orthogonalizes(u)) {
@@ -250,11 +250,11 @@ class OptimizerStep {
     } else {
       move(u, coefficient, weights);
     }
-    if (unit.master.valid()) round_master(unit, own, layer(u));
+    if (unit.has(StateKind::Master)) round_master(unit, own, layer(u));
     if (!unit.whole_param || unit.gathered_late) return;
     Op gather = collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u));
     gather.phase = Phase::O;
-    add_op(out_.role, gather, {own, unit.param});
+    add_op(out_.role, gather, {own, unit.param()});
   }
   /// Moves weights by one kernel, which works on single elements.
   void move(std::size_t u, BufferId coefficient, BufferId moved) {
@@ -262,11 +262,11 @@ class OptimizerStep {
     const OptimizerSpec& o = draft_.scenario.optimizer;
     const bool clipped = coefficient.valid();
     const DType weights = out_.role.buffer(moved).dtype;
-    const DType moments = out_.role.buffer(unit.adam_m).dtype;
+    const DType moments = out_.role.buffer(unit.states[StateKind::Moment1]).dtype;
     std::vector<BufferId> args = {out_.units[u].reduced};
     if (clipped) args.push_back(coefficient);
-    args.insert(args.end(), {moved, unit.adam_m});
-    if (unit.adam_v.valid()) args.push_back(unit.adam_v);
+    args.insert(args.end(), {moved, unit.states[StateKind::Moment1]});
+    if (unit.has(StateKind::Moment2)) args.push_back(unit.states[StateKind::Moment2]);
     const std::string elements = std::to_string(unit.shard_elements);
     const std::vector<NamedOperand> in = {
         {"g", dtype_of(BufferKind::Grad)},
@@ -304,12 +304,13 @@ class OptimizerStep {
   }
   /// Rounds the master copy to the parameters' own type.
   void round_master(const Unit& unit, BufferId own, int layer) {
-    const DType from = out_.role.buffer(unit.master).dtype;
+    const DType from = out_.role.buffer(unit.states[StateKind::Master]).dtype;
     const DType to = out_.role.buffer(own).dtype;
-    call(copy_function(draft_, unit.shard_elements, from, to, false), {unit.master, own}, layer);
+    call(copy_function(draft_, unit.shard_elements, from, to, false),
+         {unit.states[StateKind::Master], own}, layer);
   }
   BufferId piece_of_param(const Unit& unit) {
-    return add_piece(out_.role, unit.param, unit.shard_group,
+    return add_piece(out_.role, unit.param(), unit.shard_group,
                      Bytes{unit.shard_elements * size_of(dtype_of(BufferKind::Param))});
   }
 

@@ -19,15 +19,13 @@ void divide(Draft& draft, DraftRole& out, std::size_t u) {
     unit.whole_param = keeps_whole(draft, layout);
     unit.gathered_late = unit.whole_param && strategy.overlap_param_gather && !unit.frozen;
   }
-  const auto resize = [&](BufferId state, bool whole) {
-    if (!state.valid()) return;
+  const auto resize = [&](BufferId state, Extent extent) {
     Buffer& buffer = role.buffers[state];
+    const bool whole = unit.whole_param && extent == Extent::Held;
     buffer.bytes = whole ? full_bytes(draft.program, unit, buffer) : shard_bytes(unit, buffer);
   };
-  for (const BufferId state : {unit.master, out.units[u].on_host, unit.adam_m, unit.adam_v}) {
-    resize(state, false);
-  }
-  resize(unit.param, unit.whole_param);
+  unit.each_state([&](const StateRow& row, BufferId state) { resize(state, row.extent); });
+  if (out.units[u].on_host.valid()) resize(out.units[u].on_host, Extent::Shard);
 }
 
 }  // namespace

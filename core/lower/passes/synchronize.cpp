@@ -51,8 +51,8 @@ class Synchronization {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (!units_[u].trained()) continue;
       Unit& unit = role_.units[u];
-      unit.outer = state(u, unit.name + ".outer");
-      unit.outer_momentum = state(u, unit.name + ".outer_momentum");
+      unit.states[StateKind::Outer] = state(u, unit.name + ".outer");
+      unit.states[StateKind::OuterMomentum] = state(u, unit.name + ".outer_momentum");
     }
   }
   BufferId state(std::size_t u, const std::string& name) {
@@ -105,9 +105,11 @@ class Synchronization {
     const Unit& unit = role_.units[u];
     Way way;
     way.term = buffer(u, BufferKind::Comm, "way");
-    const BufferId weights = fetched(unit.master.valid() ? unit.master : own_param(u));
+    const BufferId weights =
+        fetched(unit.has(StateKind::Master) ? unit.states[StateKind::Master] : own_param(u));
     std::vector<BufferId> args = {weights};
-    if (unit.outer.valid()) args.push_back(way.from = fetched(unit.outer));
+    if (unit.has(StateKind::Outer))
+      args.push_back(way.from = fetched(unit.states[StateKind::Outer]));
     args.push_back(way.term);
     const DType dtype = role_.buffer(weights).dtype;
     const std::int64_t n = role_.units[u].shard_elements;
@@ -130,7 +132,7 @@ class Synchronization {
     const Unit unit = role_.units[u];
     BufferId result = term;
     if (from.valid()) {
-      const BufferId momentum = fetched(unit.outer_momentum);
+      const BufferId momentum = fetched(unit.states[StateKind::OuterMomentum]);
       const std::string n = std::to_string(unit.shard_elements);
       call(
           u,
@@ -140,16 +142,16 @@ class Synchronization {
                           {what_.outer_lr, what_.outer_momentum, what_.outer_nesterov ? 1.0 : 0.0}),
               {{"way", type_}}, {{"w", type_}, {"m", type_}})),
           {term, from, momentum});
-      bring_back(from, unit.outer);
-      bring_back(momentum, unit.outer_momentum);
+      bring_back(from, unit.states[StateKind::Outer]);
+      bring_back(momentum, unit.states[StateKind::OuterMomentum]);
       result = from;
     }
-    if (unit.master.valid()) take(u, result, unit.master);
+    if (unit.has(StateKind::Master)) take(u, result, unit.states[StateKind::Master]);
     const BufferId own = own_param(u);
     take(u, result, own);
     if (!unit.whole_param || unit.gathered_late) return;
     add(collective(OpKind::AllGather, Stream::Gather, unit.shard_group, layer(u)),
-        {own, unit.param});
+        {own, unit.param()});
   }
   /// Lets weights be what all replicas take, rounded to their type.
   void take(std::size_t u, BufferId result, BufferId weights) {
@@ -163,9 +165,9 @@ class Synchronization {
   /// The part of the parameters that the rank updates.
   BufferId own_param(std::size_t u) {
     const Unit& unit = role_.units[u];
-    if (!unit.whole_param) return unit.param;
-    const Bytes bytes{unit.shard_elements * size_of(role_.buffer(unit.param).dtype)};
-    return add_piece(role_, unit.param, unit.shard_group, bytes);
+    if (!unit.whole_param) return unit.param();
+    const Bytes bytes{unit.shard_elements * size_of(role_.buffer(unit.param()).dtype)};
+    return add_piece(role_, unit.param(), unit.shard_group, bytes);
   }
 
   Draft& draft_;

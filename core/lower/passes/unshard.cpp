@@ -58,7 +58,7 @@ std::vector<Episode> episodes(const DraftRole& out, const std::vector<bool>& kee
   const Role& role = out.role;
   IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
   for (std::size_t u = 0; u < role.units.size(); ++u) {
-    unit_of[role.units[u].param] = static_cast<int>(u);
+    unit_of[role.units[u].param()] = static_cast<int>(u);
   }
   std::vector<Episode> found;
   std::vector<std::size_t> current(role.units.size(), kNever);
@@ -102,7 +102,7 @@ struct Visit {
 std::vector<Visit> visits(const DraftRole& out) {
   const Role& role = out.role;
   IndexVector<BufferId, bool> parameters(role.buffers.size(), false);
-  for (const Unit& unit : role.units) parameters[unit.param] = true;
+  for (const Unit& unit : role.units) parameters[unit.param()] = true;
   std::vector<Visit> found;
   for (std::size_t i = 0; i < role.ops.size(); ++i) {
     const Op& op = role.ops[i];
@@ -170,7 +170,7 @@ class Gatherer {
     for (const Episode& e : all) {
       const std::size_t u = e.unit;
       const Unit& unit = role_.units[u];
-      Buffer gathered = role_.buffer(unit.param);
+      Buffer gathered = role_.buffer(unit.param());
       gathered.kind = BufferKind::ParamFull;
       gathered.bytes = full_bytes(draft_.program, unit, gathered);
       const BufferId full = add_buffer(role_, gathered);
@@ -178,7 +178,7 @@ class Gatherer {
       const std::size_t ahead = prefetch(role_.ops[e.first].phase);
       place = std::max(place, place_ahead(layers, e.first, ahead));
       const bool from_piece = !in_forward(e) && kept_pieces[u].valid();
-      const BufferId source = from_piece ? kept_pieces[u] : unit.param;
+      const BufferId source = from_piece ? kept_pieces[u] : unit.param();
       if (strategy_.zero_quantized_weights && !from_piece) {
         gather_codes(place, u, full);
       } else {
@@ -225,7 +225,7 @@ class Gatherer {
       return op;
     };
     insertions_.push_back(
-        {place, once_reached(place, call(to_codes(draft_, what, 1, type))), {unit.param, codes}});
+        {place, once_reached(place, call(to_codes(draft_, what, 1, type))), {unit.param(), codes}});
     if (shared) {
       what.parts = ranks;
       const BufferId all = add_codes(draft_, role_, what.bytes(), layer);
@@ -257,7 +257,7 @@ class Gatherer {
                                        -1);  // by buffer: the unit to be gathered
     for (std::size_t u = 0; u < role_.units.size(); ++u) {
       const Unit& unit = role_.units[u];
-      if (unit.gathered_late) waiting[unit.param] = static_cast<int>(u);
+      if (unit.gathered_late) waiting[unit.param()] = static_cast<int>(u);
     }
     for (const Op& op : role_.ops) {
       for (const BufferId param : role_.args_of(op)) {

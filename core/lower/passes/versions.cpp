@@ -84,7 +84,7 @@ class Versioner {
     Role& role = out_.role;
     IndexVector<BufferId, int> unit_of(role.buffers.size(), -1);
     for (std::size_t u = 0; u < role.units.size(); ++u) {
-      if (!role.units[u].frozen) unit_of[role.units[u].param] = static_cast<int>(u);
+      if (!role.units[u].frozen) unit_of[role.units[u].param()] = static_cast<int>(u);
     }
     std::map<std::pair<std::size_t, int>, BufferId> copies;  // by unit and version
     for (std::size_t i = 0; i < role.ops.size(); ++i) {
@@ -104,14 +104,14 @@ class Versioner {
 
   BufferId copy(std::size_t u, int version) {
     const Unit& unit = out_.role.units[u];
-    Buffer stashed = out_.role.buffer(unit.param);
+    Buffer stashed = out_.role.buffer(unit.param());
     stashed.kind = BufferKind::ParamVersion;
     const BufferId id = add_buffer(out_.role, stashed);
     Op op;
     op.phase = Phase::O;
     op.target = copy_function(draft_, unit.elements, stashed.dtype, stashed.dtype, false).v;
     op.layer = static_cast<std::int16_t>(layer_of(out_, u));
-    updates_[version].before.push_back({0, op, {unit.param, id}});
+    updates_[version].before.push_back({0, op, {unit.param(), id}});
     return id;
   }
 

@@ -123,11 +123,11 @@ const Unit* table_of(const Probe& probe, RoleId role_id) {
 /// What a unit keeps on the device all the time.
 double states_of(const Unit& unit, const Role& role) {
   double bytes = 0;
-  for (const BufferId id : {unit.param, unit.master, unit.adam_m, unit.adam_v}) {
-    if (!id.valid()) continue;
+  unit.each_state([&](const StateRow& row, BufferId id) {
     const Buffer& buffer = role.buffer(id);
-    if (buffer.tier == Tier::Device) bytes += static_cast<double>(buffer.bytes.v);
-  }
+    const bool counted = row.keeper == Keeper::Model || row.keeper == Keeper::Optimizer;
+    if (counted && buffer.tier == Tier::Device) bytes += static_cast<double>(buffer.bytes.v);
+  });
   return bytes;
 }
 

@@ -96,17 +96,17 @@ ShardsModel make_shards_model(RunPtr run, const Cancelled& cancelled) {
       // split goes through every matrix, which a line cannot show.
       const double length = static_cast<double>(shard.whole) / whole / shard.parts;
       const double begin = start + length * shard.part;
-      const int layer = role.buffer(unit.param).layer;
+      const int layer = role.buffer(unit.param()).layer;
       states.units.push_back({begin, begin + length, layer});
-      const auto own = [&](StateKind kind, const ElementRange& range) {
+      const auto own = [&](StateBar kind, const ElementRange& range) {
         if (range.size() <= 0 || shard.elements == 0) return;
         const double scale = length / static_cast<double>(shard.elements);
         states.owned[kind].push_back({begin + static_cast<double>(range.begin) * scale,
                                       begin + static_cast<double>(range.end) * scale, layer});
       };
-      own(StateKind::Parameters, shard.parameters);
-      own(StateKind::Gradients, shard.gradients);
-      own(StateKind::Optimizer, shard.optimizer);
+      own(StateBar::Parameters, shard.parameters);
+      own(StateBar::Gradients, shard.gradients);
+      own(StateBar::Optimizer, shard.optimizer);
     }
     model.ranks.push_back(std::move(states));
   }
@@ -142,7 +142,7 @@ std::optional<ShardsModel::Moving> ShardsModel::moving(std::size_t rank,
   Moving moving{purpose_of(*run->program, role, op), 1, run->lanes.look(span)};
   const Unit* largest = nullptr;  // of the layer
   for (const Unit& unit : role.units) {
-    const bool of_layer = op.layer >= 0 && role.buffer(unit.param).layer == op.layer;
+    const bool of_layer = op.layer >= 0 && role.buffer(unit.param()).layer == op.layer;
     if (of_layer && (!largest || unit.elements > largest->elements)) largest = &unit;
   }
   if (largest) {  // by its layer: how the unit lies on the ranks is another matter

@@ -17,10 +17,10 @@
 namespace lockstep::gui {
 
 /// The kinds of states. Each rank has a bar for each of them.
-enum class StateKind { Parameters, Gradients, Optimizer };
-inline constexpr int kNumStateKinds = 3;
-constexpr BufferKind buffer_kind(StateKind kind) {
-  constexpr IndexArray<StateKind, BufferKind, kNumStateKinds> kinds = {
+enum class StateBar { Parameters, Gradients, Optimizer };
+inline constexpr int kNumStateBars = 3;
+constexpr BufferKind buffer_kind(StateBar kind) {
+  constexpr IndexArray<StateBar, BufferKind, kNumStateBars> kinds = {
       BufferKind::Param, BufferKind::Grad, BufferKind::Optimizer};
   return kinds[kind];
 }
@@ -34,7 +34,7 @@ struct Stretch {
 
 struct RankStates {
   Rank rank = 0;
-  IndexArray<StateKind, std::vector<Stretch>, kNumStateKinds> owned;  // by StateKind, ascending
+  IndexArray<StateBar, std::vector<Stretch>, kNumStateBars> owned;  // by bar, ascending
   std::vector<Stretch> units;  // each unit of the rank's role, which an all-gather brings
   Rank acts_as = 0;            // the rank whose spans stand for it
   /// The samples that it reads, as a stretch of the step's batch, and the stretch of each

@@ -105,22 +105,22 @@ Program bigram_program(const Scenario& scenario, Layout layout) {
   unit.elements = kCells;
   unit.shard_elements = owned;
   if (sharded) unit.shard_group = {0};
-  unit.param = role.buffer(BufferKind::Param, t, owned, true);
-  unit.adam_m = role.buffer(BufferKind::Optimizer, t, owned, true);
-  unit.adam_v = role.buffer(BufferKind::Optimizer, t, owned, true);
+  unit.states[StateKind::Param] = role.buffer(BufferKind::Param, t, owned, true);
+  unit.states[StateKind::Moment1] = role.buffer(BufferKind::Optimizer, t, owned, true);
+  unit.states[StateKind::Moment2] = role.buffer(BufferKind::Optimizer, t, owned, true);
   role.unit(unit);
   const BufferId tokens = role.buffer(BufferKind::Input, DType::I32, rows);
   const BufferId targets = role.buffer(BufferKind::Input, DType::I32, rows);
   const BufferId logits = role.buffer(BufferKind::Activation, t, rows * kVocab);
   const BufferId loss = role.buffer(BufferKind::Metric, t, 1);
   const BufferId grad = role.buffer(BufferKind::Grad, t, cells);
-  BufferId table = unit.param, own_grad = grad;
+  BufferId table = unit.param(), own_grad = grad;
   std::vector<OpId> inputs = {role.copy(OpKind::HostToDevice, HostData::Tokens, tokens, {}, 0),
                               role.copy(OpKind::HostToDevice, HostData::Targets, targets, {}, 0)};
   if (sharded) {
     table = role.buffer(BufferKind::ParamFull, t, cells);
     own_grad = role.buffer(BufferKind::Grad, t, owned);
-    inputs.push_back(role.op(OpKind::AllGather, Stream::Gather, 0, {unit.param, table}));
+    inputs.push_back(role.op(OpKind::AllGather, Stream::Gather, 0, {unit.param(), table}));
   }
   const OpId backward = role.op(OpKind::Call, Stream::Compute, bigram,
                                 {tokens, targets, table, logits, loss, grad}, inputs);
@@ -128,8 +128,10 @@ Program bigram_program(const Scenario& scenario, Layout layout) {
       sharded ? role.op(OpKind::ReduceScatter, Stream::Reduce, 0, {grad, own_grad}, {backward})
               : role.op(OpKind::AllReduce, Stream::Reduce, 0, {grad}, {backward});
   const OpId loss_reduced = role.op(OpKind::AllReduce, Stream::Reduce, 0, {loss}, {backward});
-  role.op(OpKind::Call, Stream::Compute, adamw, {own_grad, unit.param, unit.adam_m, unit.adam_v},
-          {reduced});
+  role.op(
+      OpKind::Call, Stream::Compute, adamw,
+      {own_grad, unit.param(), unit.states[StateKind::Moment1], unit.states[StateKind::Moment2]},
+      {reduced});
   role.copy(OpKind::DeviceToHost, HostData::Loss, loss, {loss_reduced});
   program.roles.push_back(role.finish(testing::all_ranks(program)));
   program.tokens_per_step = kGlobalBatch * kSeqLen;

@@ -14,7 +14,7 @@ SimTime at(const StepGraph& step, int percent) {
 std::vector<int> layers_of(const Program& program, Rank rank) {
   std::vector<int> layers;
   const Role& role = program.role_of(rank);
-  for (const Unit& unit : role.units) layers.push_back(role.buffer(unit.param).layer);
+  for (const Unit& unit : role.units) layers.push_back(role.buffer(unit.param()).layer);
   return layers;
 }
 

@@ -22,8 +22,8 @@ TEST_CASE("a unit that is split and sharded is cut twice", "[core][analysis]") {
   unit.shard_elements = 7;
   unit.shard_group = {0};
   unit.split_group = {1};
-  unit.param = {0};
-  unit.adam_m = unit.adam_v = {1};
+  unit.states[StateKind::Param] = {0};
+  unit.states[StateKind::Moment1] = unit.states[StateKind::Moment2] = {1};
   Role role;
   role.buffers.resize(2);
   role.units = {unit};

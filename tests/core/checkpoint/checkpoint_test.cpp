@@ -11,6 +11,7 @@
 
 #include "core/checkpoint/checkpoint_store.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/ir/unit.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -51,6 +52,28 @@ TEST_CASE("a state loads as it was saved, from its folder and as the latest",
   REQUIRE(older.ok());
   CHECK(*older == state_of(10));
   CHECK(read_bytes(directory + "/latest") == "step-20\n");
+}
+
+TEST_CASE("a state of any kind lies in the optimizer's file", "[core][checkpoint]") {
+  TrainingState state;
+  state.tensors["w"] = tensor_of({1, 2});
+  std::set<std::string> names;
+  for (const StateRow& row : kStates) {
+    if (row.is_parameters()) continue;
+    names.insert(std::string(row.name) + (row.holder == Holder::Rank ? "3.w" : ".w"));
+    if (row.holder == Holder::Replica) names.insert("replica1." + std::string(row.name) + ".w");
+  }
+  for (const std::string& name : names) state.tensors[name] = tensor_of({3, 4});
+  const TemporaryFolder folder;
+  REQUIRE(save_checkpoint(state, folder.path.string()).ok());
+  const auto file = read_safetensors(folder / "step-0/optimizer.safetensors");
+  REQUIRE(file.ok());
+  std::set<std::string> saved;
+  for (const auto& [name, tensor] : file->tensors) saved.insert(name);
+  CHECK(saved == names);
+  const auto loaded = load_checkpoint(folder.path.string());
+  REQUIRE(loaded.ok());
+  CHECK(loaded->tensors == state.tensors);
 }
 
 TEST_CASE("weights and optimizer state lie in files of their own", "[core][checkpoint]") {

@@ -54,7 +54,7 @@ TEST_CASE("roles are not alike if one thing differs that decides on memory", "[c
       [](Role& r) { r.buffers[5].set_view({4}); },
       [](Role& r) { r.buffers[5].set_view({4}, {0}); },
       [](Role& r) { r.buffers[5].tier = Tier::Host; },
-      [](Role& r) { r.units[0].adam_v = {}; },
+      [](Role& r) { r.units[0].states[StateKind::Moment2] = {}; },
   };
   for (std::size_t i = 0; i < changes.size(); ++i) {
     INFO("change " << i);

@@ -26,7 +26,7 @@ std::vector<std::vector<int>> buckets(int count, std::int64_t bytes) {
     Unit unit;
     unit.elements = unit.shard_elements = bytes / 4;
     unit.parameters = {{{i}, 0, {}}};
-    unit.param = add_buffer(out.role, buffer);
+    unit.states[StateKind::Param] = add_buffer(out.role, buffer);
     DraftUnit draft_unit;
     draft_unit.layout = 0;
     draft_unit.grad = draft_unit.reduced = add_buffer(out.role, buffer);

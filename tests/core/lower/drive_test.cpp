@@ -100,8 +100,10 @@ std::vector<Update> updates(const Role& role) {
     Update update;
     for (const OpId id : role.ops.ids()) {
       const Op& op = role.op(id);
-      if (op.kind == OpKind::DriveToHost && role.args_of(op)[0] == unit.adam_m) update.read = id;
-      if (op.kind == OpKind::HostToDrive && role.args_of(op)[1] == unit.adam_m) update.write = id;
+      if (op.kind == OpKind::DriveToHost && role.args_of(op)[0] == unit.states[StateKind::Moment1])
+        update.read = id;
+      if (op.kind == OpKind::HostToDrive && role.args_of(op)[1] == unit.states[StateKind::Moment1])
+        update.write = id;
     }
     const BufferId staged = role.args_of(role.op(update.read))[1];
     for (const OpId id : role.ops.ids()) {

@@ -124,8 +124,9 @@ TEST_CASE("the load of a router's experts is summed over all ranks, and its bias
         ++biases;
         CHECK(unit.elements == s.model.experts);
         CHECK_FALSE(unit.shard_group.valid());
-        CHECK(program.roles[0].buffer(unit.adam_m).bytes.v == 4 * s.model.experts);  // the load
-        CHECK_FALSE(unit.adam_v.valid());
+        CHECK(program.roles[0].buffer(unit.states[StateKind::Moment1]).bytes.v ==
+              4 * s.model.experts);  // the load
+        CHECK_FALSE(unit.has(StateKind::Moment2));
       }
       CHECK(biases == s.model.layers);
     }
@@ -203,8 +204,8 @@ TEST_CASE("each rank holds its part of the experts, its shard of that, and their
       for (const Unit& unit : role.units) {
         if (!unit.name.ends_with(".experts")) continue;
         held += 4 * unit.elements;
-        sharded += role.buffer(unit.param).bytes.v;
-        moments += role.buffer(unit.adam_m).bytes.v;
+        sharded += role.buffer(unit.param()).bytes.v;
+        moments += role.buffer(unit.states[StateKind::Moment1]).bytes.v;
         CHECK(split_parts(program, unit) == ep);
       }
       CHECK(held == experts_bytes(s) / ep);

@@ -215,8 +215,8 @@ TEST_CASE("FSDP parameters and optimizer states per rank are the total over dp",
     std::int64_t shards = 0;
     for (const Unit& unit : role.units) {
       CHECK(unit.shard_elements == ceil_div(unit.elements, dp));
-      CHECK(role.buffer(unit.param).bytes.v == 4 * unit.shard_elements);
-      CHECK(role.buffer(unit.adam_m).bytes.v == 4 * unit.shard_elements);
+      CHECK(role.buffer(unit.param()).bytes.v == 4 * unit.shard_elements);
+      CHECK(role.buffer(unit.states[StateKind::Moment1]).bytes.v == 4 * unit.shard_elements);
       shards += unit.shard_elements;
     }
     CHECK(shards * dp >= total);

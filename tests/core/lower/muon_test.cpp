@@ -119,7 +119,7 @@ TEST_CASE("Muon keeps one state of a matrix in a block, and two of all else", "[
     }
     for (const Unit& unit : program.roles[0].units) {
       REQUIRE(unit.elements % kRanks == 0);
-      if (unit.adam_v.valid()) others += static_cast<double>(unit.elements);
+      if (unit.has(StateKind::Moment2)) others += static_cast<double>(unit.elements);
     }
     CHECK(others == 2 * 61 * 24 + (2 * kBlocks + 1) * 24);  // embedding, head and norms
     CHECK(states == (4 * kBlocks * elements_of_block() + 8 * others) / (stage == 0 ? 1 : kRanks));

@@ -66,11 +66,12 @@ TEST_CASE("moments take 2 bytes each in bfloat16, and a byte and 4 per block in 
                     : quantized ? round_up(ceil_div(unit.elements, ranks), 64)
                                 : ceil_div(unit.elements, ranks)));
         CHECK(unit.state_block == (quantized ? 64 : 0));
-        for (const BufferId moment : {unit.adam_m, unit.adam_v}) {
+        for (const BufferId moment :
+             {unit.states[StateKind::Moment1], unit.states[StateKind::Moment2]}) {
           const Buffer& buffer = program.roles[0].buffer(moment);
           CHECK(buffer.bytes.v == (quantized ? n + 4 * ceil_div(n, 64) : 2 * n));
         }
-        CHECK(program.roles[0].buffer(unit.master).bytes.v == 4 * n);
+        CHECK(program.roles[0].buffer(unit.states[StateKind::Master]).bytes.v == 4 * n);
       }
     }
   }
@@ -139,16 +140,16 @@ TEST_CASE(
     int statistics = 0, exchanged = 0;
     for (const Role& role : program.roles) {
       for (const Unit& unit : role.units) {
-        if (unit.adam_m.valid()) {
-          CHECK(role.buffer(unit.param).dtype == DType::BF16);
-          CHECK(role.buffer(unit.master).dtype == DType::F32);
+        if (unit.has(StateKind::Moment1)) {
+          CHECK(role.buffer(unit.param()).dtype == DType::BF16);
+          CHECK(role.buffer(unit.states[StateKind::Master]).dtype == DType::F32);
           continue;
         }
         ++statistics;
-        const Buffer& running = role.buffer(unit.param);
+        const Buffer& running = role.buffer(unit.param());
         CHECK(running.dtype == (kept == PartDType::BF16 ? DType::BF16 : DType::F32));
         CHECK(running.bytes.v == unit.elements * (kept == PartDType::BF16 ? 2 : 4));
-        CHECK_FALSE(unit.master.valid());
+        CHECK_FALSE(unit.has(StateKind::Master));
       }
       for (const Op& op : role.ops) {
         if (op.kind == OpKind::HostToDevice) continue;  // images in bfloat16, targets

@@ -331,7 +331,8 @@ TEST_CASE("units up to the persistence threshold keep their parameters whole", "
   for (const Unit& unit : some.roles[0].units) {
     INFO(unit.name << " " << unit.elements);
     CHECK(unit.whole_param == (unit.elements <= embedding));
-    CHECK(some.roles[0].buffer(unit.adam_m).bytes.v == 4 * ceil_div(unit.elements, 2));
+    CHECK(some.roles[0].buffer(unit.states[StateKind::Moment1]).bytes.v ==
+          4 * ceil_div(unit.elements, 2));
   }
   CHECK(count(some.roles[0], OpKind::AllGather) == count(all.roles[0], OpKind::AllGather));
 }

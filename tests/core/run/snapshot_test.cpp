@@ -31,11 +31,11 @@ Program updating_program() {
   unit.parameters = {{{0}, 0, {}}};
   unit.elements = unit.shard_elements = kElements;
   const BufferId other = role.buffer(BufferKind::Activation, DType::F32, 16);
-  unit.param = role.buffer(BufferKind::Param, DType::F32, kElements, true);
+  unit.states[StateKind::Param] = role.buffer(BufferKind::Param, DType::F32, kElements, true);
   role.unit(unit);
-  const BufferId half = role.view(unit.param, kElements / 2, kElements / 2);
+  const BufferId half = role.view(unit.param(), kElements / 2, kElements / 2);
   role.op(OpKind::Call, Stream::Compute, forward, {half, other});
-  role.op(OpKind::Call, Stream::Compute, forward, {unit.param, other});
+  role.op(OpKind::Call, Stream::Compute, forward, {unit.param(), other});
   role.op(OpKind::Call, Stream::Compute, update, {half});
   program.roles.push_back(role.finish({0}));
   program.input.samples.per_step = 1;

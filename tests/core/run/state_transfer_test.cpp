@@ -33,16 +33,18 @@ Program sharded_program(int ranks, DType dtype, bool whole_param = false) {
   unit.shard_elements = ceil_div(21, ranks);
   if (ranks > 1) unit.shard_group = {0};
   unit.whole_param = whole_param;
-  unit.param =
+  unit.states[StateKind::Param] =
       role.buffer(BufferKind::Param, dtype, unit.shard_elements * (whole_param ? ranks : 1), true);
-  unit.adam_m = role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
-  unit.adam_v = role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
+  unit.states[StateKind::Moment1] =
+      role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
+  unit.states[StateKind::Moment2] =
+      role.buffer(BufferKind::Optimizer, dtype, unit.shard_elements, true);
   role.unit(unit);
   Unit tied;
   tied.name = "tied";
   tied.parameters = {{{2}, 0, {}}};
   tied.elements = tied.shard_elements = 2;
-  tied.param = role.buffer(BufferKind::Param, dtype, 2, true);
+  tied.states[StateKind::Param] = role.buffer(BufferKind::Param, dtype, 2, true);
   tied.tied_copy = true;
   role.unit(tied);
   program.roles.push_back(role.finish(testing::all_ranks(program)));
@@ -89,6 +91,25 @@ Error load_error(const Program& program, const TrainingState& state) {
 
 }  // namespace
 
+TEST_CASE("what is saved of a unit are its states, each by the name of its kind", "[core][run]") {
+  Program program = sharded_program(1, DType::F64);
+  Role& role = program.roles.front();
+  Unit& unit = role.units[0];
+  std::vector<std::string> names = {""};  // the parameters, once: as the optimizer updates them
+  for (const StateRow& row : kStates) {
+    Buffer buffer = role.buffer(unit.param());
+    unit.states[row.kind] = role.buffers.next();
+    role.buffers.push_back(buffer);
+    const std::string holder = row.holder == Holder::Rank ? "0" : "";
+    if (!row.is_parameters()) names.push_back(std::string(row.name) + holder + ".");
+  }
+  unit.parameters[0].low_rank = 1;
+  std::vector<std::string> saved;
+  for (const SavedBuffer& buffer : saved_buffers(program)) saved.push_back(buffer.prefix);
+  CHECK(saved == names);
+  CHECK(saved_buffers(program).front().buffer == unit.states[StateKind::Master]);
+}
+
 TEST_CASE("initial parameters are the same in every layout", "[core][run]") {
   const TrainingState whole = initial_state(sharded_program(1, DType::F64), 3);
   CHECK(whole.step == 3);
@@ -129,7 +150,8 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
       unit.elements += held_elements(program, unit, unit.parameters.back());
     }
     unit.shard_elements = ceil_div(unit.elements, shards);
-    unit.param = role.buffer(BufferKind::Param, DType::F64, unit.shard_elements, true);
+    unit.states[StateKind::Param] =
+        role.buffer(BufferKind::Param, DType::F64, unit.shard_elements, true);
     role.unit(unit);
     program.roles.push_back(role.finish(testing::all_ranks(program)));
     return program;
@@ -143,7 +165,8 @@ TEST_CASE("a split parameter is held in sections, and whole again in the state",
   // Rank 1 of 2: rows 2, 3 of q, then row 1 of k and of v; columns 2, 3 of wo; norm; rows 3, 4.
   const Program split = program_of(2, 1);
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;  // first element, count
-  for (const ShardPiece& piece : shard_pieces(split, 1, split.roles[0].units[0], {0})) {
+  for (const ShardPiece& piece :
+       shard_pieces(split, 1, split.roles[0].units[0], StateKind::Param)) {
     runs.emplace_back(piece.begin, piece.count);
   }
   CHECK(runs == std::vector<std::pair<std::int64_t, std::int64_t>>{
@@ -173,7 +196,8 @@ TEST_CASE("sections of one parameter may lie in two units, which other ranks div
       if (divided) unit.split_group = split;
       unit.parameters.push_back({{0}, 0, sections});
       unit.elements = unit.shard_elements = held_elements(program, unit, unit.parameters[0]);
-      unit.param = role.buffer(BufferKind::Param, DType::F64, unit.elements, true);
+      unit.states[StateKind::Param] =
+          role.buffer(BufferKind::Param, DType::F64, unit.elements, true);
       role.unit(unit);
     };
     if (divided) {
@@ -190,7 +214,7 @@ TEST_CASE("sections of one parameter may lie in two units, which other ranks div
   const auto runs = [&](Rank rank, std::size_t unit) {
     std::vector<std::pair<std::int64_t, std::int64_t>> found;  // first element, count
     const Unit& u = split.roles[0].units[unit];
-    for (const ShardPiece& piece : shard_pieces(split, rank, u, u.param)) {
+    for (const ShardPiece& piece : shard_pieces(split, rank, u, StateKind::Param)) {
       found.emplace_back(piece.begin, piece.count);
     }
     return found;
@@ -216,10 +240,11 @@ TEST_CASE("padding of a shard is zero and tied copies get the parameter's values
   };
   const Unit& unit = program.roles[0].units[0];
   const Unit& tied = program.roles[0].units[1];
-  for (int i = 1; i < 5; ++i) CHECK(element(4, unit.param, i) == 0.0F);
+  for (int i = 1; i < 5; ++i) CHECK(element(4, unit.param(), i) == 0.0F);
   for (Rank rank = 0; rank < 5; ++rank) {
-    CHECK(element(rank, tied.param, 0) == element(3, unit.param, 4));  // c begins at 19 = 3·5 + 4
-    CHECK(element(rank, tied.param, 1) == element(4, unit.param, 0));
+    CHECK(element(rank, tied.param(), 0) ==
+          element(3, unit.param(), 4));  // c begins at 19 = 3·5 + 4
+    CHECK(element(rank, tied.param(), 1) == element(4, unit.param(), 0));
   }
 }
 
@@ -294,7 +319,7 @@ TEST_CASE("values that several threads write are those of their elements", "[cor
   unit.name = "u";
   unit.parameters = {{{0}, 0, {}}};
   unit.elements = unit.shard_elements = kAll;
-  unit.param = role.buffer(BufferKind::Param, DType::F64, kAll, true);
+  unit.states[StateKind::Param] = role.buffer(BufferKind::Param, DType::F64, kAll, true);
   role.unit(unit);
   program.roles.push_back(role.finish(testing::all_ranks(program)));
   Machine machine(program);
@@ -326,13 +351,13 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
       Program program = sharded_program(ranks, DType::F32, whole);
       Role& role = program.roles[0];
       Unit& unit = role.units[0];
-      unit.master = {static_cast<std::int32_t>(role.buffers.size())};
-      Buffer master = role.buffer(unit.adam_m);
+      unit.states[StateKind::Master] = {static_cast<std::int32_t>(role.buffers.size())};
+      Buffer master = role.buffer(unit.states[StateKind::Moment1]);
       master.kind = BufferKind::Master;
       master.offset = role.arena.v;
       role.arena += master.bytes;
       role.buffers.push_back(master);
-      Buffer& param = role.buffers[unit.param];
+      Buffer& param = role.buffers[unit.param()];
       param.dtype = DType::BF16;
       param.bytes.v /= 2;
       const TrainingState state = initial_state(program, 4);
@@ -345,12 +370,12 @@ TEST_CASE("a master copy keeps the state, and parameters are rounded from it", "
         REQUIRE(load_state(program, rank, {machine.devices[rank]}, 7, nullptr).ok());
         REQUIRE(load(program, rank, resumed.devices[rank], 0, state).ok());
         CHECK(machine.ranks[rank].arena == resumed.ranks[rank].arena);
-        for (const ShardPiece& piece : shard_pieces(program, rank, unit, unit.param)) {
+        for (const ShardPiece& piece : shard_pieces(program, rank, unit, StateKind::Param)) {
           const InitialValues values(program.parameters[piece.parameter], 7);
           for (std::int64_t i = 0; i < piece.count; ++i) {
             bfloat16 held;
             std::memcpy(&held,
-                        machine.ranks[rank].arena.data() + role.arena_offset(unit.param) +
+                        machine.ranks[rank].arena.data() + role.arena_offset(unit.param()) +
                             2 * (piece.at + i),
                         2);
             CHECK(held == bfloat16(static_cast<float>(values[piece.begin + i])));

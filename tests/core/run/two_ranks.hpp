@@ -28,7 +28,7 @@ inline Program tiny_program() {
   unit.name = "w";
   unit.parameters = {{{0}, 0, {}}};
   unit.elements = unit.shard_elements = 8;
-  unit.param = role.buffer(BufferKind::Param, DType::F32, 8, true);  // at 0
+  unit.states[StateKind::Param] = role.buffer(BufferKind::Param, DType::F32, 8, true);  // at 0
   role.unit(unit);
   const BufferId tokens = role.buffer(BufferKind::Input, DType::I32, 2 * 2 * kSeqLen);  // at 64
   const BufferId grad = role.buffer(BufferKind::Grad, DType::F32, 8);                   // at 128

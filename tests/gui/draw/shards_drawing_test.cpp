@@ -27,7 +27,7 @@ double size_of(const std::vector<Stretch>& stretches) {
   return sum;
 }
 
-double owned(const ShardsModel& model, StateKind kind) {
+double owned(const ShardsModel& model, StateBar kind) {
   double sum = 0;
   for (const RankStates& states : model.ranks) {
     sum += size_of(states.owned[kind]);
@@ -37,14 +37,14 @@ double owned(const ShardsModel& model, StateKind kind) {
 
 TEST_CASE("shards of FSDP cover the model once; replicas of DDP once each", "[gui][draw]") {
   const ShardsModel fsdp = model_of("tiny/gpt2-fsdp3.toml");
-  for (StateKind kind : {StateKind::Parameters, StateKind::Gradients, StateKind::Optimizer}) {
+  for (StateBar kind : {StateBar::Parameters, StateBar::Gradients, StateBar::Optimizer}) {
     CHECK(owned(fsdp, kind) == Approx(1).epsilon(1e-6));
   }
   // Ranks that do the same at the same time keep what is theirs: eight eighths of the lesson's.
   const ShardsModel lesson = model_of("lessons/fsdp.toml");
   REQUIRE(lesson.ranks.size() == 8);
   CHECK(lesson.run->steps.front().graph.ranks().size() == 1);
-  CHECK(owned(lesson, StateKind::Parameters) == Approx(1).epsilon(1e-6));
+  CHECK(owned(lesson, StateBar::Parameters) == Approx(1).epsilon(1e-6));
   for (std::size_t i = 0; i + 1 < lesson.ranks.size(); ++i) {
     CHECK(lesson.ranks[i].owned[0].front().end ==
           Approx(lesson.ranks[i + 1].owned[0].front().begin));

@@ -202,10 +202,7 @@ class RandomProgram {
       u.shard_elements = wide();
       u.split_group = {index(p.groups)};
       u.shard_group = {index(p.groups)};
-      u.param = {coin() ? -1 : below(9)};
-      u.master = {coin() ? -1 : below(9)};
-      u.adam_m = {coin() ? -1 : below(9)};
-      u.adam_v = {coin() ? -1 : below(9)};
+      for (BufferId& state : u.states) state = {coin() ? -1 : below(9)};
       u.state_block = coin() ? 0 : 256;
       u.whole_param = coin();
       u.gathered_late = coin();
