@@ -8,13 +8,11 @@
 #include <tuple>
 
 #include "backends/mpi/mpi_process.hpp"
-#include "backends/simulated_step.hpp"
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/other_file.hpp"
 #include "cli/point_run.hpp"
-#include "cli/program_file.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/chakra/program/program.hpp"
@@ -23,6 +21,8 @@
 #include "core/plan/remedies.hpp"
 #include "core/run/watch.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/program_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {
@@ -108,11 +108,8 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
                              ? load_chakra(arguments, subject.cluster, console)
                              : load_program(arguments.scenario);
   if (!loaded.errors.empty()) return {loaded.errors};
-  ClusterSpec& cluster = subject.cluster;  // gets as many nodes as the program needs
-  cluster.nodes = std::max<int>(cluster.nodes,
-                                static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
-                                                          std::max(1, cluster.ranks_per_node()))));
-  if (auto fits = check_fits(loaded.program, cluster); !fits) return {{fits.error()}};
+  subject.cluster = with_room_for(loaded.program, std::move(subject.cluster));
+  if (auto fits = check_fits(loaded.program, subject.cluster); !fits) return {{fits.error()}};
   subject.program = [&] { return Result<Program>(std::move(loaded.program)); };
   subject.dataset = arguments.data;
   subject.drive_folder = arguments.nvme_path;

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "backends/simulated_step.hpp"
+#include "core/session/simulation.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "lockstep/data.hpp"
 
