@@ -114,7 +114,7 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
   subject.dataset = arguments.data;
   subject.drive_folder = arguments.nvme_path;
   subject.checkpoint.interval = arguments.checkpoint_every.value_or(0);
-  auto ran = PointRun(arguments, console, subject, process, arguments.out).run();
+  auto ran = run_point(arguments, console, subject, process, arguments.out);
   if (!ran) return {{ran.error()}};
   if (ran->report) {
     console.out << (arguments.json
@@ -122,7 +122,7 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
                         : report_text(*ran->report, arguments.scenario, console.screen()));
     console.out.flush();
   }
-  return {{}, ran->stopped, ran->diverged};
+  return {{}, ran->ending == Ending::Stopped, ran->diverged};
 }
 
 /// Options that a scenario says by a key.
@@ -187,15 +187,15 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
       (arguments.json ? console.err : console.out) << point.label << "\n";
     }
     const Subject subject = subject_of(point.scenario);
-    Result<PointOutcome> ran = PointRun(arguments, console, subject, process, out).run();
+    Result<SessionOutcome> ran = run_point(arguments, console, subject, process, out);
     std::vector<Error> errors;
     SweepRow row{point.label, std::nullopt, ""};
     if (ran) {
       row.report = std::move(ran->report);
-      outcome.stopped = ran->stopped;
+      outcome.stopped = ran->ending == Ending::Stopped;
       if (outcome.diverged.empty()) outcome.diverged = ran->diverged;
       if (row.report && sweep) compare_with_first(*row.report, rows);
-      if (row.report && !ran->stopped && ran->diverged.empty()) {
+      if (row.report && ran->ending == Ending::Done) {
         errors = check_expectations(*row.report, judged(point.scenario.expect, loaded));
       }
     } else {  // that a point does not fit is an answer, too, so the others go on
