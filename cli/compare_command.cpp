@@ -23,9 +23,9 @@ Side failed_side(Error error) { return {std::nullopt, {std::move(error)}}; }
 Side simulate_side(const std::string& path) {
   LoadedScenario loaded = load_scenario(path, {});
   if (!loaded.ok()) return {std::nullopt, std::move(loaded.errors)};
-  Result<SimulatedRun> ran = simulated_run(loaded.points.front().scenario, Devices::Unlimited);
+  Result<Run> ran = simulated_run(loaded.points.front().scenario, Devices::Unlimited);
   if (!ran) return failed_side(ran.error());
-  return {Run{std::move(ran->report), std::move(ran->trace), {}, {}, {}}, {}};
+  return {std::move(*ran), {}};
 }
 
 Side open_side(const std::string& path, const Console& console) {

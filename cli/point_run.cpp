@@ -5,6 +5,7 @@
 #include "cli/progress.hpp"
 #include "core/analysis/timeline.hpp"
 #include "core/analysis/timeline_svg.hpp"
+#include "core/base/new_file.hpp"
 #include "core/run/watch.hpp"
 
 #ifdef __GLIBC__

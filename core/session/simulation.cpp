@@ -38,14 +38,15 @@ Result<Report> simulated_step(const Scenario& scenario) {
   return simulated_step(scenario, *program);
 }
 
-Result<SimulatedRun> simulated_run(const Scenario& scenario, Devices devices) {
+Result<Run> simulated_run(const Scenario& scenario, Devices devices) {
   Result<Program> program =
       devices == Devices::Unlimited ? lower(scenario) : lower_to_fit(scenario);
   if (!program) return program.error();
   Result<Trace> trace =
       simulated_trace(*program, scenario.cluster, scenario.what_if, MemorySamples::Kept);
   if (!trace) return trace.error();
-  SimulatedRun run{std::move(*trace), {}};
+  Run run;
+  run.trace = std::move(*trace);
   run.report = analyze(run.trace, std::move(*program), scenario.cluster);
   return run;
 }

@@ -8,6 +8,7 @@
 #include "core/base/result.hpp"
 #include "core/plan/estimate/probe.hpp"
 #include "core/plan/found_layout.hpp"
+#include "core/run_folder/run_folder.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "core/trace/trace.hpp"
@@ -26,14 +27,9 @@ Result<Trace> simulated_trace(const Program& program, const ClusterSpec& cluster
 /// those of lower_to_fit() and of simulated_trace(). Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
 
-/// One step as it was simulated.
-struct SimulatedRun {
-  Trace trace;  // with samples of memory
-  Report report;
-};
 enum class Devices { AsTheyAre, Unlimited };  // whether what does not fit is an error
-/// The same as simulated_step(), with the trace.
-Result<SimulatedRun> simulated_run(const Scenario& scenario, Devices devices);
+/// The same as simulated_step(), with the trace and samples of memory.
+Result<Run> simulated_run(const Scenario& scenario, Devices devices);
 
 /// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that
 /// differ from its own in figures, not in devices. Requires validate(scenario).empty(). Errors:

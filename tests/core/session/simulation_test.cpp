@@ -15,7 +15,7 @@ TEST_CASE("every way to simulate a scenario gives the same step", "[session]") {
   REQUIRE(loaded.ok());
   const Scenario& scenario = loaded.points.front().scenario;
   const Result<Report> step = simulated_step(scenario);
-  const Result<SimulatedRun> run = simulated_run(scenario, Devices::AsTheyAre);
+  const Result<Run> run = simulated_run(scenario, Devices::AsTheyAre);
   const Result<LayoutFigures> figures = simulated_layout(scenario);
   const auto model = step_time_model(scenario);
   const Result<Program> program = lower(scenario);
