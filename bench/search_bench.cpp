@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "backends/simulated_step.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {

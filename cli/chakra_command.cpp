@@ -2,14 +2,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "backends/backends.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
-#include "cli/program_file.hpp"
 #include "core/chakra/program/program.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/program_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {
@@ -65,18 +65,6 @@ Result<Source> open_source(const WeightsArguments& arguments, const Console& con
   return source;
 }
 
-Result<Trace> simulate(const Source& source) {
-  BackendOptions options;
-  options.what_if = source.what_if;
-  const auto backend = make_backend("sim", options);
-  if (!backend) return backend.error();
-  RunOptions once;
-  once.memory_samples = false;
-  Result<RunResult> ran = (*backend)->run(source.program, source.cluster, once);
-  if (!ran) return ran.error();
-  return std::move(ran->trace);
-}
-
 struct Written {
   int ranks = 0;
   std::int64_t nodes = 0;
@@ -86,7 +74,8 @@ struct Written {
 Result<Written> write(const WeightsArguments& arguments, const Console& console) {
   const Result<Source> source = open_source(arguments, console);
   if (!source) return source.error();
-  const Result<Trace> simulated = simulate(*source);
+  const Result<Trace> simulated =
+      simulated_trace(source->program, source->cluster, source->what_if);
   if (!simulated) return simulated.error();
   ChakraWriter writer(source->program, *simulated,
                       source->measured ? *source->measured : *simulated);

@@ -10,6 +10,7 @@
 #include "core/advice/question.hpp"
 #include "core/generate/sampling.hpp"
 #include "core/handover/plan_import.hpp"
+#include "core/session/session.hpp"
 #include "core/validation/collective_question.hpp"
 #include "core/validation/row_choice.hpp"
 
@@ -20,24 +21,15 @@ inline constexpr int kStopped = 75;
 /// The exit code of a run that ended because its loss or gradient norm was not finite.
 inline constexpr int kDiverged = 6;
 
-struct RunArguments {
+struct RunArguments : SessionOptions {
   std::string scenario;  // file of a scenario, or of a program's text
-  std::string backend = "sim";
   std::vector<std::string> set;
-  std::optional<int> steps;
-  std::string resume, out;           // empty if not given; resume may be "auto"
   std::string picture;               // SVG to write; empty: none
-  std::vector<std::string> accept;   // settings that may differ from those of the checkpoint
-  int processes = 0;                 // to start on this machine; 0: none
-  int restarts = 0;                  // of these, if one fails
+  int restarts = 0;                  // of the processes to start on this machine, if one fails
   std::string bind;                  // address at which these listen; empty: 127.0.0.1
   std::vector<std::string> command;  // the words of the command line, for these
-  bool json = false, timeline = false, quiet = false, tensorboard = false;
-  bool insecure = false;                    // no warning where anyone can join
-  int threads = 1;                          // per rank
-  std::string communicator;                 // of the backend cuda
-  bool cuda_graphs = false, cudnn = false;  // of the backend cuda
-  std::optional<int> trace_from, trace_steps;
+  bool json = false, timeline = false, quiet = false;
+  bool insecure = false;  // no warning where anyone can join
   // The next three lines are for a program's text only, because it has no scenario to say them.
   std::string cluster, data;            // empty: the preset "cpu", and synthetic data
   std::string nvme_path;                // folder for what lies on a drive

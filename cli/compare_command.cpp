@@ -1,12 +1,12 @@
 // lockstep compare: tells in what two runs differ.
 #include <optional>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/open_run.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/compare.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {
@@ -20,17 +20,16 @@ struct Side {
 Side failed_side(Error error) { return {std::nullopt, {std::move(error)}}; }
 
 /// Simulates a step of a scenario, whether it fits its devices or not.
-Side simulate_side(const std::string& path, const Console& console) {
+Side simulate_side(const std::string& path) {
   LoadedScenario loaded = load_scenario(path, {});
   if (!loaded.ok()) return {std::nullopt, std::move(loaded.errors)};
-  Result<SimulatedRun> ran =
-      simulated_run(loaded.points.front().scenario, Devices::Unlimited, console.cancel);
+  Result<Run> ran = simulated_run(loaded.points.front().scenario, Devices::Unlimited);
   if (!ran) return failed_side(ran.error());
-  return {Run{std::move(ran->report), std::move(ran->trace), {}, {}, {}}, {}};
+  return {std::move(*ran), {}};
 }
 
 Side open_side(const std::string& path, const Console& console) {
-  if (path.ends_with(".toml")) return simulate_side(path, console);
+  if (path.ends_with(".toml")) return simulate_side(path);
   Result<Run> run = open_run(path, console);
   if (!run) return failed_side(run.error());
   return {std::move(*run), {}};

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <set>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/fit_text.hpp"
 #include "core/base/nearest.hpp"
@@ -18,6 +17,7 @@
 #include "core/fit/traced_kernels.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {

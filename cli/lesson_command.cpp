@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "core/format/table.hpp"
 #include "core/lesson/lesson.hpp"
 #include "core/scenario/shipped.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {

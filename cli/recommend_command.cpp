@@ -1,12 +1,12 @@
 // lockstep recommend: the fastest layout of a model on a cluster, and what the rules of thumb say.
 #include <fmt/format.h>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "core/advice/advice_json.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {

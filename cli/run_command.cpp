@@ -8,13 +8,11 @@
 #include <tuple>
 
 #include "backends/mpi/mpi_process.hpp"
-#include "backends/simulated_step.hpp"
 #include "backends/tcp/tcp_process.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/other_file.hpp"
 #include "cli/point_run.hpp"
-#include "cli/program_file.hpp"
 #include "cli/report_text.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/chakra/program/program.hpp"
@@ -23,6 +21,8 @@
 #include "core/plan/remedies.hpp"
 #include "core/run/watch.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/program_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {
@@ -108,16 +108,13 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
                              ? load_chakra(arguments, subject.cluster, console)
                              : load_program(arguments.scenario);
   if (!loaded.errors.empty()) return {loaded.errors};
-  ClusterSpec& cluster = subject.cluster;  // gets as many nodes as the program needs
-  cluster.nodes = std::max<int>(cluster.nodes,
-                                static_cast<int>(ceil_div(loaded.program.mesh.world_size(),
-                                                          std::max(1, cluster.ranks_per_node()))));
-  if (auto fits = check_fits(loaded.program, cluster); !fits) return {{fits.error()}};
+  subject.cluster = with_room_for(loaded.program, std::move(subject.cluster));
+  if (auto fits = check_fits(loaded.program, subject.cluster); !fits) return {{fits.error()}};
   subject.program = [&] { return Result<Program>(std::move(loaded.program)); };
   subject.dataset = arguments.data;
   subject.drive_folder = arguments.nvme_path;
   subject.checkpoint.interval = arguments.checkpoint_every.value_or(0);
-  auto ran = PointRun(arguments, console, subject, process, arguments.out).run();
+  auto ran = run_point(arguments, console, subject, process, arguments.out);
   if (!ran) return {{ran.error()}};
   if (ran->report) {
     console.out << (arguments.json
@@ -125,7 +122,7 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
                         : report_text(*ran->report, arguments.scenario, console.screen()));
     console.out.flush();
   }
-  return {{}, ran->stopped, ran->diverged};
+  return {{}, ran->ending == Ending::Stopped, ran->diverged};
 }
 
 /// Options that a scenario says by a key.
@@ -190,15 +187,15 @@ RunOutcome run_points(const RunArguments& arguments, const Console& console, Pro
       (arguments.json ? console.err : console.out) << point.label << "\n";
     }
     const Subject subject = subject_of(point.scenario);
-    Result<PointOutcome> ran = PointRun(arguments, console, subject, process, out).run();
+    Result<SessionOutcome> ran = run_point(arguments, console, subject, process, out);
     std::vector<Error> errors;
     SweepRow row{point.label, std::nullopt, ""};
     if (ran) {
       row.report = std::move(ran->report);
-      outcome.stopped = ran->stopped;
+      outcome.stopped = ran->ending == Ending::Stopped;
       if (outcome.diverged.empty()) outcome.diverged = ran->diverged;
       if (row.report && sweep) compare_with_first(*row.report, rows);
-      if (row.report && !ran->stopped && ran->diverged.empty()) {
+      if (row.report && ran->ending == Ending::Done) {
         errors = check_expectations(*row.report, judged(point.scenario.expect, loaded));
       }
     } else {  // that a point does not fit is an answer, too, so the others go on

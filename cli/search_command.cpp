@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/other_file.hpp"
@@ -23,6 +22,7 @@
 #include "core/plan/sensitivity.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {

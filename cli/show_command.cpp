@@ -8,7 +8,6 @@
 #include <set>
 #include <tuple>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/memory_text.hpp"
@@ -25,6 +24,7 @@
 #include "core/plan/remedies.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/schedule/communication.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backends/simulated_step.hpp"
 #include "cli/commands.hpp"
 #include "cli/validation_text.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "core/validation/collectives.hpp"
 #include "core/validation/plot.hpp"
 #include "core/validation/row_choice.hpp"

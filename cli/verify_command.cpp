@@ -5,7 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
-#include "cli/program_file.hpp"
+#include "core/session/program_file.hpp"
 
 namespace lockstep {
 

@@ -7,7 +7,6 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "cli/model_source.hpp"
-#include "cli/resume.hpp"
 #include "core/base/read_file.hpp"
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/checkpoint/checkpoint_store.hpp"
@@ -17,6 +16,7 @@
 #include "core/run_folder/run_lock.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/training_settings.hpp"
 #include "core/weights/adapters.hpp"
 #include "core/weights/weight_files.hpp"
 

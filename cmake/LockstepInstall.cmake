@@ -3,9 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# The library exports what api/ marks, and nothing of the archives behind it. simulated_step.cpp
-# stands alone, so that a simulation does not pull in backends that compute.
-set_source_files_properties(backends/simulated_step.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# The library exports what api/ marks, and nothing of the archives behind it.
 add_library(lockstep_library SHARED $<TARGET_OBJECTS:lockstep_api_lockstep>)
 target_link_libraries(lockstep_library PRIVATE lockstep_api_lockstep)
 target_link_options(lockstep_library PRIVATE -Wl,--exclude-libs,ALL -Wl,--as-needed)

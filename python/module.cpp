@@ -60,11 +60,14 @@ void add_errors(py::module_& m) {
           }))
       .def("__str__", [](const api::Fault& f) { return api::to_string(f); })
       .def("__repr__", [](const api::Fault& f) { return "<Fault " + api::to_string(f) + ">"; });
-  static const py::object error = py::reinterpret_steal<py::object>(PyErr_NewExceptionWithDoc(
-      "lockstep.Error", "What is wrong, all of it; `faults` has the parts.", PyExc_ValueError,
-      nullptr));
+  static const py::object error = py::reinterpret_steal<py::object>(
+      PyErr_NewExceptionWithDoc("lockstep.Error",
+                                "What is wrong, all of it; `faults` has the parts, and `training` "
+                                "what train() came to before.",
+                                PyExc_ValueError, nullptr));
   error.inc_ref();  // it outlives the interpreter's end
   error.attr("faults") = py::list();
+  error.attr("training") = py::none();
   m.attr("Error") = error;
   py::register_exception_translator([](std::exception_ptr thrown) {  // NOLINT: its signature
     try {
@@ -172,6 +175,70 @@ void add_runs(py::module_& m) {
       "One step of a scenario; unless `limited`, whether it fits or not.");
 }
 
+py::dict dict_of(const api::TrainingStep& s) {
+  py::dict step;
+  step["step"] = s.step;
+  step["last"] = s.last;
+  step["loss"] = s.loss;
+  step["grad_norm"] = s.grad_norm;
+  step["lr"] = s.lr;
+  step["time_s"] = s.time_s;
+  if (s.validation_loss) step["validation_loss"] = *s.validation_loss;
+  return step;
+}
+
+/// What is raised after a step, by `on_step` or by Ctrl-C, ends the training in order first.
+api::Training train(const api::Scenario& scenario, api::TrainingOptions options,
+                    const py::function& on_step) {
+  std::exception_ptr raised;
+  options.on_step = [&](const api::TrainingStep& step) {
+    if (raised) return false;
+    const py::gil_scoped_acquire locked;
+    try {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      return !on_step(dict_of(step)).is(py::bool_(false));
+    } catch (const py::error_already_set&) {
+      raised = std::current_exception();
+      return false;
+    }
+  };
+  auto training = [&] {
+    const py::gil_scoped_release released;
+    return api::train(scenario, options);
+  }();
+  if (raised) std::rethrow_exception(raised);
+  return value_of(std::move(training));
+}
+
+void add_training(py::module_& m) {
+  using T = api::Training;
+  py::class_<T>(m, "Training", "A scenario that was trained.")
+      .def_property_readonly("steps",
+                             [](const T& training) {
+                               py::list steps;
+                               for (const auto& step : training.steps) steps.append(dict_of(step));
+                               return steps;
+                             })
+      .def_readonly("notes", &T::notes)
+      .def_property_readonly("ending",
+                             [](const T& training) {
+                               constexpr const char* kNames[] = {"done", "stopped", "diverged"};
+                               return kNames[static_cast<int>(training.end)];
+                             })
+      .def_readonly("diverged", &T::diverged)
+      .def_readonly("run", &T::run);
+  m.def(
+      "train",
+      [](const api::Scenario& scenario, const std::string& backend, const std::string& folder,
+         const std::string& resume, int steps, int threads, const std::vector<std::string>& accept,
+         const py::function& on_step) {
+        return train(scenario, {backend, folder, resume, steps, threads, accept, {}}, on_step);
+      },
+      py::arg("scenario"), py::arg("backend"), py::arg("folder"), py::arg("resume"),
+      py::arg("steps"), py::arg("threads"), py::arg("accept"), py::arg("on_step"),
+      "Trains a scenario on this machine.");
+}
+
 void add_questions(py::module_& m) {
   using Released = py::call_guard<py::gil_scoped_release>;
   m.def(
@@ -235,5 +302,6 @@ PYBIND11_MODULE(_lockstep, m) {
   add_errors(m);
   add_scenario_and_program(m);
   add_runs(m);
+  add_training(m);
   add_questions(m);
 }

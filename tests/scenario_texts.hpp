@@ -19,4 +19,23 @@ backward_weight = 1.0
 p2p = 0.0
 )";
 
+/// A transformer small enough to train in a test: 2 pipeline stages of 2 replicas.
+inline const std::string kTiny = R"([model]
+preset = "gpt2-tiny"
+layers = 2
+hidden = 16
+heads = 2
+ffn_hidden = 32
+[training]
+local_batch_size = 2
+seq_len = 8
+steps = 6
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_microbatches = 2
+data_parallel_replicate_degree = 2
+[checkpoint]
+interval = 3
+)";
+
 }  // namespace lockstep::test

@@ -1,5 +1,5 @@
-// Lockstep as a library: load a scenario, lower it to a program, verify and simulate it, search for
-// better layouts. docs/library.md is its page; examples/library is a program of its own.
+// Lockstep as a library: load a scenario, lower it to a program, verify, simulate and train it,
+// search for better layouts. docs/library.md is its page; examples/library is a program of its own.
 #pragma once
 
 #include "lockstep/export.hpp"
@@ -9,6 +9,7 @@
 #include "lockstep/run.hpp"
 #include "lockstep/scenario.hpp"
 #include "lockstep/search.hpp"
+#include "lockstep/training.hpp"
 
 namespace lockstep::api {
 inline namespace v1 {

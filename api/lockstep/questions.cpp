@@ -1,6 +1,5 @@
 #include "lockstep/questions.hpp"
 
-#include "backends/simulated_step.hpp"
 #include "core/advice/advice_json.hpp"
 #include "core/analysis/compare.hpp"
 #include "core/base/read_file.hpp"
@@ -9,6 +8,7 @@
 #include "core/handover/plan_import.hpp"
 #include "core/scenario/lists.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "core/validation/collective_question.hpp"
 #include "core/validation/row_choice.hpp"
 #include "lockstep/data.hpp"

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "backends/simulated_step.hpp"
+#include "core/session/simulation.hpp"
 #include "core/trace/chrome_trace.hpp"
 #include "lockstep/data.hpp"
 
@@ -16,13 +16,10 @@ Result<Run> Run::open(const std::string& path) {
 }
 
 Result<Run> simulate(const Scenario& scenario, bool limited) {
-  lockstep::Result<SimulatedRun> ran =
+  lockstep::Result<lockstep::Run> run =
       simulated_run(scenario.data().scenario, limited ? Devices::AsTheyAre : Devices::Unlimited);
-  if (!ran) return faults_of(ran.error());
-  lockstep::Run run;
-  run.trace = std::move(ran->trace);
-  run.report = std::move(ran->report);
-  return Run(std::make_shared<const Run::Data>(Run::Data{std::move(run)}));
+  if (!run) return faults_of(run.error());
+  return Run(std::make_shared<const Run::Data>(Run::Data{std::move(*run)}));
 }
 
 Figures Run::figures() const {

@@ -2,10 +2,10 @@
 
 #include <chrono>
 
-#include "backends/simulated_step.hpp"
 #include "core/advice/recommend.hpp"
 #include "core/advice/space_json.hpp"
 #include "core/base/thread_team.hpp"
+#include "core/session/simulation.hpp"
 #include "lockstep/data.hpp"
 
 namespace lockstep::api {

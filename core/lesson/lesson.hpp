@@ -49,7 +49,7 @@ Result<Lesson> read_lesson(const std::string& file);
 /// The pages of a folder in the order of their names. Errors as read_lesson().
 Result<std::vector<Lesson>> read_course(const std::string& folder);
 
-/// How a scenario is simulated: simulated_step() of backends.
+/// How a scenario is simulated: simulated_step() of core/session.
 using SimulateLesson = std::function<Result<Report>(const Scenario&)>;
 
 /// The text with its figures. Every set of overrides is simulated once. The error for a figure

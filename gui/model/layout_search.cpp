@@ -7,11 +7,11 @@
 #include <set>
 #include <utility>
 
-#include "backends/simulated_step.hpp"
 #include "core/base/thread_team.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/explain.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep::gui {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "backends/simulated_step.hpp"
 #include "core/format/format.hpp"
+#include "core/session/simulation.hpp"
 #include "gui/model/run/describe.hpp"
 
 namespace lockstep::gui {

@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
-#include "backends/simulated_step.hpp"
 #include "core/format/format.hpp"
 #include "core/plan/found_layout.hpp"
 #include "core/scenario/edit_text.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "gui/model/session.hpp"
 
 namespace lockstep::gui {

@@ -10,7 +10,7 @@
 #include <QUrl>
 #include <QVBoxLayout>
 
-#include "backends/simulated_step.hpp"
+#include "core/session/simulation.hpp"
 #include "gui/views/qt_text.hpp"
 #include "gui/views/signs.hpp"
 #include "gui/views/start_page.hpp"

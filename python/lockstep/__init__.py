@@ -1,9 +1,10 @@
-"""Lockstep: distributed training, lowered to a program, verified and simulated.
+"""Lockstep: distributed training, lowered to a program, verified, simulated and run.
 
 >>> import lockstep
 >>> run = lockstep.simulate("70b.toml", parallelism={"tensor_parallel_degree": 8})
 >>> run.step_time_s, run.mfu
 >>> lockstep.sweep("70b.toml", {"training.local_batch_size": [1, 2, 4]}).to_frame()
+>>> lockstep.train("tiny.toml", steps=20, folder="runs/a", resume="auto").losses
 
 Functions take a Scenario, the path of a file or a dict of sections, and settings that replace its
 own: ``training={"seq_len": 8192}`` or ``settings={"training.seq_len": 8192}``. What is wrong is
@@ -17,10 +18,11 @@ from ._questions import (Imported, Layout, Layouts, Recommendation, clusters, co
                          validate)
 from ._run import Run, Runs, compare, open, simulate, simulate_many, sweep
 from ._scenario import Scenario
+from ._training import Training, train
 
 __all__ = [
     "Error", "Fault", "Figures", "Imported", "Layout", "Layouts", "MemoryNeed", "MemoryTimeline",
-    "Program", "Recommendation", "Run", "Runs", "Scenario", "Timeline", "__version__", "clusters",
+    "Program", "Recommendation", "Run", "Runs", "Scenario", "Timeline", "Training", "__version__", "clusters",
     "collective", "collective_sweep", "compare", "export", "gpus", "import_", "lower", "models",
-    "open", "recommend", "search", "simulate", "simulate_many", "sweep", "validate",
+    "open", "recommend", "search", "simulate", "simulate_many", "sweep", "train", "validate",
 ]

@@ -112,20 +112,25 @@ class Run:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.scenario is not None or self._native is None:
             return Run, (self.scenario, self._report, None, self.error, self.settings)
-        with tempfile.TemporaryDirectory() as folder:  # recorded: nothing can simulate it again
-            self.save(folder)
-            names = ("report.json", "trace.json.gz")
-            files = {}
-            for name in names:
-                with _open_file(os.path.join(folder, name), "rb") as stream:
-                    files[name] = stream.read()
-        return _from_files, (files, self.settings)
+        return from_files, (files_of(self), self.settings)  # nothing can simulate it again
 
 
 _open_file = open
 
 
-def _from_files(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> Run:
+def files_of(run: Run) -> dict[str, bytes]:
+    """What its run folder holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        run.save(folder)
+        files = {}
+        for name in ("report.json", "trace.json.gz"):
+            with _open_file(os.path.join(folder, name), "rb") as stream:
+                files[name] = stream.read()
+    return files
+
+
+def from_files(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> Run:
+    """The run of such a folder."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             with _open_file(os.path.join(folder, name), "wb") as stream:

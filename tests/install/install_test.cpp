@@ -73,6 +73,15 @@ TEST_CASE("an installed program finds its scenarios, and its library serves a pr
   REQUIRE(second != std::string::npos);
   const double from_library = std::strtod(said.c_str() + second + 12, nullptr);
   CHECK(std::abs(from_library - from_program) <= 1e-5 * from_program);
+  // It trains, too, and goes on where it stopped.
+  const std::string tiny = LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-ddp2.toml";
+  const std::string whole = installed.shell("example/train " + tiny + " whole 4");
+  CHECK_THAT(whole, ContainsSubstring("step 4 of 4: loss "));
+  const std::string first = installed.shell("example/train " + tiny + " parts 2");
+  CHECK_THAT(first, ContainsSubstring("step 2 of 2: loss "));
+  const std::string rest = installed.shell("example/train " + tiny + " parts 4");
+  CHECK_THAT(rest, ContainsSubstring("step 3 of 4: loss ") && !ContainsSubstring("step 2 of"));
+  CHECK(whole.ends_with(rest));
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class PagesTest(unittest.TestCase):
         self.assertGreater(names["run"].mfu, 0)
         self.assertEqual(names["runs"].grid("tokens_per_s").shape, (4, 3))
         self.assertTrue(names["runs"].best().ok)
+        self.assertEqual([step.step for step in names["training"].steps], [5, 6, 7, 8])
 
 
 if __name__ == "__main__":

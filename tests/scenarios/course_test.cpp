@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <map>
 
-#include "backends/simulated_step.hpp"
 #include "core/lesson/lesson.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -6,17 +6,17 @@
 #include <future>
 #include <iterator>
 
-#include "backends/backends.hpp"
 #include "core/analysis/expectations.hpp"
 #include "core/analysis/self_time.hpp"
 #include "core/base/read_file.hpp"
 #include "core/ir/text/text.hpp"
-#include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/lower.hpp"
 #include "core/run/trace_builder.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/program_file.hpp"
+#include "core/session/simulation.hpp"
 
 namespace lockstep::gui {
 namespace {
@@ -58,16 +58,6 @@ bool lowers_alike(const Scenario& a, Scenario b) {
   return a == b;
 }
 
-Result<RunResult> simulated(const Program& program, const ClusterSpec& cluster,
-                            const BackendOptions& backend_options, const Cancelled& cancelled) {
-  Result<std::unique_ptr<Backend>> backend = make_backend("sim", backend_options);
-  if (!backend) return backend.error();
-  RunOptions options;
-  options.cancel = &cancelled;
-  options.memory_samples = false;
-  return (*backend)->run(program, cluster, options);
-}
-
 /// Adds what the views need of the trace and the program besides the analyses of steps. Like those
 /// it comes last, when neither is moved any more.
 void add_lanes(RunView& run) {
@@ -103,28 +93,20 @@ RunPtr finish(std::shared_ptr<RunView> run) {
 
 /// Simulates a program's text on as many nodes of CPUs as it needs.
 Outcome load_program(const std::string& path, const Cancelled& cancelled) {
-  const Result<std::string> text = read_file(path);
-  if (!text) return failed(text.error());
-  Result<Program> program = parse_program(*text, path);
-  if (!program) return failed(program.error());
-  std::vector<Error> errors = verify(*program);
-  for (Error& fault : errors) {  // the user may have written the text, so they are not ours
-    fault.kind = ErrorKind::InvalidSpec;
-    fault.where = SourceSpan{path, 0, 0};
-  }
-  if (!errors.empty()) return {nullptr, std::move(errors)};
+  LoadedProgram loaded = lockstep::load_program(path);
+  if (!loaded.errors.empty()) return {nullptr, std::move(loaded.errors)};
+  std::vector<Error> errors;
   ClusterSpec cluster = load_cluster("cpu", errors);
   if (!errors.empty()) return {nullptr, std::move(errors)};
-  const int per_node = std::max(1, cluster.ranks_per_node());
-  cluster.nodes = std::max(cluster.nodes, (program->mesh.world_size() + per_node - 1) / per_node);
-  Result<RunResult> ran = simulated(*program, cluster, {}, cancelled);
-  if (!ran) return failed(ran.error());
+  cluster = with_room_for(loaded.program, std::move(cluster));
+  Result<Trace> trace = simulated_trace(loaded.program, cluster, {});
+  if (!trace) return failed(trace.error());
   if (cancelled) return {};
   auto run = std::make_shared<RunView>();
   run->title = stem(path) + ", simulated";
   run->path = path;
-  run->trace = std::move(ran->trace);
-  run->program = std::make_shared<const Program>(std::move(*program));
+  run->trace = std::move(*trace);
+  run->program = std::make_shared<const Program>(std::move(loaded.program));
   run->where = std::move(cluster);
   run->notes.push_back("simulated on CPUs; lockstep run --cluster takes others");
   finish_with_report(*run);
@@ -179,10 +161,8 @@ Outcome simulate(const std::string& text, const std::string& file,
     program = std::make_shared<const Program>(std::move(*lowered));
   }
   if (cancelled) return {};
-  BackendOptions backend_options;
-  backend_options.what_if = scenario.what_if;
-  Result<RunResult> ran = simulated(*program, scenario.cluster, backend_options, cancelled);
-  if (!ran) return failed(ran.error());
+  Result<Trace> trace = simulated_trace(*program, scenario.cluster, scenario.what_if);
+  if (!trace) return failed(trace.error());
   if (cancelled) return {};
   auto run = std::make_shared<RunView>();
   if (const Result<void> fits = check_capacity(*program, scenario.cluster); !fits) {
@@ -194,7 +174,7 @@ Outcome simulate(const std::string& text, const std::string& file,
                          " points of the sweep: " + loaded.points.front().label);
   }
   run->path = file;
-  run->trace = std::move(ran->trace);
+  run->trace = std::move(*trace);
   run->scenario = std::move(scenario);
   run->program = std::move(program);
   finish_with_report(*run);

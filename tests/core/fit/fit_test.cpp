@@ -3,9 +3,9 @@
 #include <cmath>
 #include <random>
 
-#include "backends/simulated_step.hpp"
 #include "core/fit/measurements.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/catch.hpp"
 
 using namespace lockstep;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "backends/simulated_step.hpp"
 #include "core/lower/draft/draft.hpp"
 #include "core/lower/passes/passes.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/catch.hpp"
 
 using namespace lockstep;

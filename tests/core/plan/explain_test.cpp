@@ -1,9 +1,9 @@
 #include "core/plan/explain.hpp"
 
-#include "backends/simulated_step.hpp"
 #include "core/plan/rules_of_thumb.hpp"
 #include "core/plan/sensitivity.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/catch.hpp"
 
 using namespace lockstep;

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <random>
 
-#include "backends/simulated_step.hpp"
 #include "core/memory/device_memory.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 

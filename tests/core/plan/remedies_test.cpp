@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "backends/simulated_step.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/catch.hpp"
 
 using namespace lockstep;

@@ -4,8 +4,8 @@
 #include <iostream>
 #include <set>
 
-#include "backends/simulated_step.hpp"
 #include "core/plan/best_first.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/core/plan/techniques.hpp"
 
 using namespace lockstep;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "backends/simulated_step.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "backends/simulated_step.hpp"
 #include "core/plan/best_first.hpp"
 #include "core/plan/bounds.hpp"
 #include "core/plan/estimate/estimate.hpp"
+#include "core/session/simulation.hpp"
 
 using namespace lockstep;
 

@@ -2,10 +2,10 @@
 
 #include <set>
 
-#include "backends/simulated_step.hpp"
 #include "core/base/read_file.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "tests/gui/application.hpp"
 
 namespace lockstep::gui {

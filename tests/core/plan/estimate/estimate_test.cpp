@@ -8,8 +8,8 @@
 #include <iostream>
 #include <random>
 
-#include "backends/simulated_step.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/session/simulation.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/plan/estimate/random_layouts.hpp"

@@ -1,4 +1,4 @@
-#include "cli/resume.hpp"
+#include "core/session/training_settings.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "backends/simulated_step.hpp"
+#include "core/session/simulation.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -16,15 +16,21 @@ namespace lockstep {
 namespace {
 
 Result<Report> simulated_step(const Scenario& scenario, const Program& program) {
-  RunOptions options;
-  options.memory_samples = false;
-  const Result<RunResult> ran =
-      SimBackend(scenario.what_if).run(program, scenario.cluster, options);
-  if (!ran) return ran.error();
-  return analyze(ran->trace, program, scenario.cluster);
+  const Result<Trace> trace = simulated_trace(program, scenario.cluster, scenario.what_if);
+  if (!trace) return trace.error();
+  return analyze(*trace, program, scenario.cluster);
 }
 
 }  // namespace
+
+Result<Trace> simulated_trace(const Program& program, const ClusterSpec& cluster,
+                              const WhatIfSpec& what_if, MemorySamples memory) {
+  RunOptions options;
+  options.memory_samples = memory == MemorySamples::Kept;
+  Result<RunResult> ran = SimBackend(what_if).run(program, cluster, options);
+  if (!ran) return ran.error();
+  return std::move(ran->trace);
+}
 
 Result<Report> simulated_step(const Scenario& scenario) {
   const Result<Program> program = lower_to_fit(scenario);
@@ -32,16 +38,15 @@ Result<Report> simulated_step(const Scenario& scenario) {
   return simulated_step(scenario, *program);
 }
 
-Result<SimulatedRun> simulated_run(const Scenario& scenario, Devices devices,
-                                   const std::atomic<bool>* cancel) {
+Result<Run> simulated_run(const Scenario& scenario, Devices devices) {
   Result<Program> program =
       devices == Devices::Unlimited ? lower(scenario) : lower_to_fit(scenario);
   if (!program) return program.error();
-  RunOptions options;
-  options.cancel = cancel;
-  Result<RunResult> ran = SimBackend(scenario.what_if).run(*program, scenario.cluster, options);
-  if (!ran) return ran.error();
-  SimulatedRun run{std::move(ran->trace), {}};
+  Result<Trace> trace =
+      simulated_trace(*program, scenario.cluster, scenario.what_if, MemorySamples::Kept);
+  if (!trace) return trace.error();
+  Run run;
+  run.trace = std::move(*trace);
   run.report = analyze(run.trace, std::move(*program), scenario.cluster);
   return run;
 }

@@ -22,6 +22,9 @@ struct LoadedProgram {
 };
 LoadedProgram load_program(const std::string& path);
 
+/// The cluster with as many nodes as the ranks of a program need.
+ClusterSpec with_room_for(const Program& program, ClusterSpec cluster);
+
 /// Checks that a program fits a cluster. Errors: InvalidSpec if the cluster has fewer places than
 /// there are ranks, OutOfMemory if what a rank needs does not fit into its part of a device.
 Result<void> check_fits(const Program& program, const ClusterSpec& cluster);

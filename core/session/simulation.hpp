@@ -1,13 +1,14 @@
-// Simulated step: one step of a scenario on the simulator, for those who compare many scenarios.
+// Simulation: one step of a scenario or a program on the simulator, and the figures that searches,
+// validations and estimates take from it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 
 #include "core/analysis/report.hpp"
 #include "core/base/result.hpp"
 #include "core/plan/estimate/probe.hpp"
 #include "core/plan/found_layout.hpp"
+#include "core/run_folder/run_folder.hpp"
 #include "core/spec/scenario.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "core/trace/trace.hpp"
@@ -15,19 +16,20 @@
 
 namespace lockstep {
 
+enum class MemorySamples { LeftOut, Kept };  // RunOptions::memory_samples
+/// Simulates one step of a program. Requires verify(program).empty(). Errors are those of the
+/// simulator. Thread-safe.
+Result<Trace> simulated_trace(const Program& program, const ClusterSpec& cluster,
+                              const WhatIfSpec& what_if,
+                              MemorySamples memory = MemorySamples::LeftOut);
+
 /// Lowers the scenario and simulates one step of it. Requires validate(scenario).empty(). Errors:
-/// those of lower_to_fit() and of the simulator. Thread-safe.
+/// those of lower_to_fit() and of simulated_trace(). Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
 
-/// One step as it was simulated.
-struct SimulatedRun {
-  Trace trace;
-  Report report;
-};
 enum class Devices { AsTheyAre, Unlimited };  // whether what does not fit is an error
-/// The same as simulated_step(), with the trace; it stops once `cancel` is true.
-Result<SimulatedRun> simulated_run(const Scenario& scenario, Devices devices,
-                                   const std::atomic<bool>* cancel = nullptr);
+/// The same as simulated_step(), with the trace and samples of memory.
+Result<Run> simulated_run(const Scenario& scenario, Devices devices);
 
 /// Lowers the scenario once, whether it fits or not, and returns its step time on clusters that
 /// differ from its own in figures, not in devices. Requires validate(scenario).empty(). Errors:

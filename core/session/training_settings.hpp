@@ -1,4 +1,4 @@
-// Resume: with which settings a state came about, and whether a run may go on with it.
+// Training settings: with which a state came about, and whether a run may go on with it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
-#include "cli/program_file.hpp"
+#include "core/session/program_file.hpp"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <fstream>
 
 #include "core/base/read_file.hpp"
@@ -45,12 +44,19 @@ LoadedProgram load_program(const std::string& path) {
   return loaded;
 }
 
+ClusterSpec with_room_for(const Program& program, ClusterSpec cluster) {
+  const int per_node = std::max(1, cluster.ranks_per_node());
+  cluster.nodes =
+      std::max<int>(cluster.nodes, static_cast<int>(ceil_div(program.mesh.world_size(), per_node)));
+  return cluster;
+}
+
 Result<void> check_fits(const Program& program, const ClusterSpec& cluster) {
   const int world = program.mesh.world_size();
   if (cluster.capacity() < world) {
     return Error{ErrorKind::InvalidSpec,
-                 fmt::format("the program has {} ranks, cluster '{}' has room for {}", world,
-                             cluster.name, cluster.capacity()),
+                 "the program has " + std::to_string(world) + " ranks, cluster '" + cluster.name +
+                     "' has room for " + std::to_string(cluster.capacity()),
                  std::nullopt};
   }
   return check_capacity(program, cluster);
