@@ -7,7 +7,6 @@
 #include "tests/core/ir/sample.hpp"
 
 using namespace lockstep;
-using Catch::Matchers::ContainsSubstring;
 using sample::faults;
 
 TEST_CASE("every kind of state that a unit keeps is in its text", "[core][ir]") {
