@@ -51,7 +51,8 @@ std::vector<FitTarget> targets(const std::string& text) {
   return *parsed;
 }
 
-Fit fitted(const std::vector<Observation>& rows, const std::string& text, FitOptions options = {}) {
+Fit fitted(const std::vector<Observation>& rows, const std::string& text,
+           const FitOptions& options = {}) {
   const auto fit = fit_constants_to(rows, targets(text), options);
   REQUIRE(fit.ok());
   return *fit;

@@ -126,7 +126,7 @@ TEST_CASE("the open scenario has its row in the table of layouts", "[gui][model]
   wait_for(search);
   const LayoutsFound& found = search.found();
   REQUIRE(found.layouts.size() > 3);
-  const auto simulation = [](const std::string& text, std::vector<std::string> overrides) {
+  const auto simulation = [](const std::string& text, const std::vector<std::string>& overrides) {
     const Cancelled never = false;
     const Outcome outcome = simulate(text, "s.toml", overrides, never);
     REQUIRE(outcome.run);
