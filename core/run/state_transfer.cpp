@@ -256,7 +256,7 @@ class StateLoader {
       const Result<void> written = row.keeper == Keeper::Reduction
                                        ? read_reduction(unit, row, piece, type, to)
                                        : read_or_begin(unit, row, piece, type, to);
-      if (!written) return written;
+      if (!written) return written.error();
     }
     if (is_quantized) {
       codes_.assign(to_size(buffer.bytes.v), std::byte{0});
