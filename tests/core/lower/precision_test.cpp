@@ -204,8 +204,8 @@ TEST_CASE("only products in float32, on a device that has TF32, may be in it", "
     std::map<KernelKind, bool> kinds;
     for (const Function& function : lowered(s).functions) {
       for (const Kernel& kernel : function.kernels) {
-        if (info(kernel.kind).may_be_tf32) kinds[kernel.kind] = kernel.tf32;
-        if (!info(kernel.kind).may_be_tf32) CHECK_FALSE(kernel.tf32);
+        if (info(kernel.kind).tf32 != Tf32::Never) kinds[kernel.kind] = kernel.tf32;
+        if (info(kernel.kind).tf32 == Tf32::Never) CHECK_FALSE(kernel.tf32);
       }
     }
     return kinds;

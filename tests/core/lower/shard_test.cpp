@@ -102,7 +102,7 @@ TEST_CASE("gradients that are no views of their buckets are copied there and bac
     for (const Op& op : copies.roles[0].ops) {
       if (op.kind != OpKind::Call) continue;
       const Function& function = copies.function(op.function());
-      if (function.name.starts_with("copy.")) copied += function.formals[0].bytes.v;
+      if (function.name.text().starts_with("copy.")) copied += function.formals[0].bytes.v;
     }
     CHECK(copied == 2 * gradients);
   }
