@@ -20,8 +20,8 @@ using test::train;
 
 namespace {
 
-const std::string kStates = " offload_optimizer_device=nvme";
-const std::string kAll = kStates + " offload_param_device=nvme";
+const std::string kStatesAway = " offload_optimizer_device=nvme";
+const std::string kAll = kStatesAway + " offload_param_device=nvme";
 
 Scenario scenario(const std::string& keys, DType dtype = DType::F32) {
   return parity_scenario(Architecture::Llama, parity_row("", keys), dtype);
@@ -44,13 +44,13 @@ TEST_CASE("states on a drive and in host memory train to the same bits", "[integ
         "dp_shard=2 optimizer.state_dtype=uint8", "dp_shard=2 optimizer.name=SGD"}) {
     INFO(layout);
     const Outcome host = train(scenario(layout + " offload=parameters"));
-    check_same_bits(host, train(scenario(layout + " offload=parameters" + kStates)));
+    check_same_bits(host, train(scenario(layout + " offload=parameters" + kStatesAway)));
     check_same_bits(host, train(scenario(layout + " offload=parameters" + kAll)));
     for (const char* how :
          {"", " offload_pipeline_read=false", " offload_pipeline_write=false",
           " offload_pipeline_read=false offload_pipeline_write=false", " offload_buffer_count=4"}) {
       INFO(how);
-      check_same_bits(host, train(scenario(layout + " offload=optimizer" + kStates + how)));
+      check_same_bits(host, train(scenario(layout + " offload=optimizer" + kStatesAway + how)));
     }
     check_same_bits(host, train(scenario(layout + " offload=parameters" + kAll +
                                          " fsdp_persistence_threshold=1700")));
@@ -83,7 +83,7 @@ TEST_CASE("training with states on a drive goes on from its state in any other l
 }
 
 TEST_CASE("what a step changed on a drive is undone with the step", "[integration]") {
-  const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStates);
+  const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStatesAway);
   const auto program = lower(s);
   REQUIRE(program.ok());
   const auto cpu = make_cpu_backend({.poison = true});
@@ -103,7 +103,7 @@ TEST_CASE("what a step changed on a drive is undone with the step", "[integratio
 
 TEST_CASE("a run without a folder for its drives, or with one that is not there, is refused",
           "[integration]") {
-  const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStates);
+  const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStatesAway);
   const auto program = lower(s);
   REQUIRE(program.ok());
   const auto cpu = make_cpu_backend();
@@ -117,7 +117,7 @@ TEST_CASE("a run without a folder for its drives, or with one that is not there,
 
 TEST_CASE("a run leaves nothing in the folder of its drives", "[integration]") {
   const TemporaryFolder folder;
-  const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStates);
+  const Scenario s = scenario("dp_shard=2 offload=optimizer" + kStatesAway);
   const auto program = lower(s);
   REQUIRE(program.ok());
   RunOptions o = options(2, folder.path.string());
