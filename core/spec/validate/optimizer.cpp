@@ -126,7 +126,7 @@ void validate_adafactor(const Scenario& s, Faults& faults) {
   faults.require(o.first_moment_decay >= 0 && o.first_moment_decay < 1,
                  "optimizer.first_moment_decay", "must be in [0, 1)");
   const StrategySpec& p = s.strategy;
-  if (s.model.architecture == Architecture::Resnet) {
+  if (s.model.is_vision()) {
     faults.refuse("optimizer.name",
                   "Adafactor keeps moments by rows and columns, which filters of convolutions do "
                   "not have: take SGD or AdamW");

@@ -40,6 +40,12 @@ void validate_versions(const Scenario& s, Faults& faults) {
                       "its stages (data_parallel_replicate_degree), and with "
                       "context_parallel_degree give zero_stage = 0");
   }
+  if (p.zero_quantized_weights) {
+    faults.refuse("parallelism.zero_quantized_weights",
+                  name +
+                      " keeps the versions of the weights that its updates made, and layers would "
+                      "read quantized ones: give zero_quantized_weights = false");
+  }
   if (s.model.has_batch_norm()) {
     faults.refuse(
         "parallelism.pipeline_parallel_schedule",
