@@ -9,8 +9,9 @@
 namespace lockstep::cpu {
 namespace {
 
-Program program_of(const std::vector<std::string>& set) {
-  LoadedScenario loaded = load_scenario(LOCKSTEP_SOURCE_DIR "/scenarios/tiny/gpt2-ddp2.toml", set);
+Program program_of(const std::vector<std::string>& set,
+                   const std::string& scenario = "tiny/gpt2-ddp2.toml") {
+  LoadedScenario loaded = load_scenario(LOCKSTEP_SOURCE_DIR "/scenarios/" + scenario, set);
   REQUIRE(loaded.ok());
   Result<Program> program = lower(loaded.points.front().scenario);
   REQUIRE(program.ok());
@@ -56,6 +57,25 @@ TEST_CASE("a replay measures every kernel of every rank's calls as often as a st
           if (!timed) CHECK(factors[to_size(rank)][i] == 1);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("a replay has neither times nor factors of delays, which take the time that they say",
+          "[backends][cpu]") {
+  const Program program =
+      program_of({"costs.forward=1e-4", "costs.backward_input=1e-4", "costs.backward_weight=1e-4"},
+                 "schedules/1f1b-p4-m8.toml");
+  Result<Replay> replay = Replay::prepare(program);
+  REQUIRE(replay.ok());
+  replay->run(2);
+  CHECK(replay->times().empty());
+  const std::vector<CallFactors> steps = replay->factors();
+  REQUIRE(steps.size() == 2);
+  for (const CallFactors& factors : steps) {
+    REQUIRE(factors.size() == 4);
+    for (const auto& of_rank : factors) {
+      for (const double factor : of_rank) CHECK(factor == 1);
     }
   }
 }
