@@ -1,5 +1,6 @@
 #include "core/ir/op.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/index_vector.hpp"
@@ -56,6 +57,13 @@ std::string_view to_string(OpKind kind) { return name_of(kOpKindNames, kind); }
 std::string_view to_string(Tier tier) { return name_of(kTierNames, tier); }
 std::string_view to_string(Stream stream) { return name_of(kStreamNames, stream); }
 std::string_view to_string(HostData data) { return name_of(kHostDataNames, data); }
+
+std::optional<HostData> host_data_of(std::string_view formal) {
+  const auto* const end = kHostDataNames.begin() + to_size(HostData::LossScale) + 1;
+  const auto* const found = std::find(kHostDataNames.begin(), end, formal);
+  if (found == end) return std::nullopt;
+  return static_cast<HostData>(found - kHostDataNames.begin());
+}
 
 bool operator==(const Op& a, const Op& b) {
   return a.kind == b.kind && a.stream == b.stream && a.phase == b.phase &&

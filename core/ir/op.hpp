@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/base/ids.hpp"
@@ -132,6 +133,8 @@ enum class HostData : std::int32_t {
 constexpr bool is_batch(HostData data) { return data <= HostData::AttentionDropout; }
 inline constexpr int kNumHostData = static_cast<int>(HostData::Memory) + 1;
 std::string_view to_string(HostData data);
+/// The data that a formal of this name is for; none if it is for something else.
+std::optional<HostData> host_data_of(std::string_view formal);
 
 /// What a rank does next on one stream. The id of an op is its index. Ops on one stream run in the
 /// order of their ids; `after` names ops of lower id on other streams that must have ended.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include "core/ir/parts.hpp"
 #include "core/ir/verify/values.hpp"
@@ -56,18 +55,6 @@ void Values::read_names() {
   }
 }
 
-namespace {
-
-/// The host's data that a formal of this name is for.
-std::optional<HostData> data_of(std::string_view formal) {
-  for (int d = 0; d <= static_cast<int>(HostData::LossScale); ++d) {
-    if (formal == to_string(static_cast<HostData>(d))) return static_cast<HostData>(d);
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
   IndexVector<int, FormalRole::What> all;
   for (std::size_t f = 0; f < function.formals.size(); ++f) {
@@ -89,7 +76,7 @@ IndexVector<int, FormalRole::What> what_formals_are(const Function& function) {
                   : formal == "statistics" && only_output ? FormalRole::Statistics
                   : formal == "x"                         ? FormalRole::X
                   : formal == "dy"                        ? FormalRole::Dy
-                  : data_of(formal)                       ? FormalRole::Data
+                  : host_data_of(formal)                  ? FormalRole::Data
                                                           : FormalRole::Tensor);
   }
   return all;
@@ -112,7 +99,7 @@ FunctionRole Values::role_of(const Function& function) {
     r.begin = part.begin(function.formals[f].bytes.v);
     if (r.what == FormalRole::Gradient) r.suffix = name(formal.substr(2));
     if (r.what == FormalRole::Weights) r.suffix = name(formal.substr(1));
-    if (r.what == FormalRole::Data) r.data = *data_of(formal);
+    if (r.what == FormalRole::Data) r.data = *host_data_of(formal);
   }
   return role;
 }

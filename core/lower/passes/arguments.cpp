@@ -11,21 +11,7 @@ namespace lockstep {
 namespace {
 
 using Named = std::pair<std::string_view, Argument::What>;
-constexpr std::array kNamed = {Named{"tokens", Argument::Samples},
-                               Named{"images", Argument::Samples},
-                               Named{"statistics", Argument::Statistics},
-                               Named{"targets", Argument::Targets},
-                               Named{"documents", Argument::Documents},
-                               Named{"document_spans", Argument::Documents},
-                               Named{"document_positions", Argument::DocumentPositions},
-                               Named{"dropout_keys", Argument::DropoutKeys},
-                               Named{"all_dropout_keys", Argument::AllDropoutKeys},
-                               Named{"attention_dropout", Argument::AttentionDropout},
-                               Named{"positions", Argument::Positions},
-                               Named{"starts", Argument::Starts},
-                               Named{"columns", Argument::Columns},
-                               Named{"part", Argument::Part},
-                               Named{"loss_scale", Argument::LossScale},
+constexpr std::array kNamed = {Named{"statistics", Argument::Statistics},
                                Named{"x", Argument::X},
                                Named{"dy", Argument::Dy},
                                Named{"y", Argument::Y},
@@ -63,6 +49,11 @@ Argument argument_of(const Formal& formal, const Layer& layer, const FunctionBui
     argument.what = what;
     argument.index = unit_of(argument.name, prefix, layer);
     if (argument.index >= 0) return argument;
+  }
+  if (const auto data = host_data_of(argument.name)) {
+    argument.what = Argument::Data;
+    argument.data = *data;
+    return argument;
   }
   const auto named = std::find_if(kNamed.begin(), kNamed.end(),
                                   [&](const Named& row) { return row.first == argument.name; });

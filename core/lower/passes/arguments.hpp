@@ -14,19 +14,8 @@ struct Argument {
   enum What : std::uint8_t {
     Parameters,  // of unit `index` of the layer
     Gradient,    // of unit `index` of the layer
-    Samples,     // tokens or images
+    Data,        // of the host: `data`
     Statistics,
-    Targets,
-    Documents,
-    DocumentPositions,
-    DropoutKeys,
-    AllDropoutKeys,
-    AttentionDropout,
-    Positions,
-    Starts,
-    Columns,
-    Part,
-    LossScale,
     X,
     Dy,
     Y,
@@ -40,6 +29,7 @@ struct Argument {
   bool written = false;  // and not read: a run of the steps that writes it first has a new buffer
   BufferKind kind = BufferKind::Activation;  // of a new buffer; of kept and communicated tensors
   DType dtype = DType::F32;                  // likewise, of communicated ones
+  HostData data = HostData::Tokens;
   int index = 0;
   Bytes bytes;              // of the buffer
   int part = 0, parts = 1;  // of a part of the buffer: which of how many equal ones

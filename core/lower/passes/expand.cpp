@@ -192,25 +192,15 @@ class RoleExpander {
     const StageLayers layers = stage(action.stage);
     const Microbatch mb = action.microbatch;
     if (!kind(layers.first).has_input) {
-      tokens_.resize(microbatches_);
-      tokens_[mb] = draft_.scenario.model.is_vision()
-                        ? host_input(action, "images", HostData::Images)
-                        : host_input(action, "tokens", HostData::Tokens);
+      host_input(action, draft_.scenario.model.is_vision() ? HostData::Images : HostData::Tokens);
     }
-    if (!kind(layers.last - 1).has_output) {
-      targets_.resize(microbatches_);
-      targets_[mb] = host_input(action, "targets", HostData::Targets);
-    }
-    const std::array tables = {&documents_,    &documents_,        &places_,
-                               &dropout_keys_, &all_dropout_keys_, &attention_dropout_};
+    if (!kind(layers.last - 1).has_output) host_input(action, HostData::Targets);
     for (std::size_t t = 0; t < kTables.size(); ++t) {
-      tables[t]->resize(microbatches_);
-      BufferId& table = (*tables[t])[mb];
+      const BufferId& table = batch(kTables[t], mb);
       for (int l = layers.first; l < layers.last && !table.valid(); ++l) {
         const std::int64_t elements = known_.table_elements(layer(l).kind, kind(l), t);
         if (elements == 0) continue;
-        const std::string name(to_string(kTables[t]));
-        table = host_input(action, name.c_str(), kTables[t], elements, DType::I32);
+        host_input(action, kTables[t], elements, DType::I32);
       }
     }
   }
@@ -250,19 +240,25 @@ class RoleExpander {
   }
   std::int64_t output_bytes(int l) const { return layer(l).output_bytes; }
   /// Ids of the rank's own tokens, or images.
-  BufferId host_input(const Action& action, const char* name, HostData data) {
+  void host_input(const Action& action, HostData data) {
     const Scenario& s = draft_.scenario;
     const bool images = data == HostData::Images;
     const std::int64_t elements = images ? s.model.image_elements() : s.own_seq_len();
-    return host_input(action, name, data, s.microbatch_size() * elements,
-                      images ? draft_.program.dtype : DType::I32);
+    host_input(action, data, s.microbatch_size() * elements,
+               images ? draft_.program.dtype : DType::I32);
   }
-  BufferId host_input(const Action& action, const char* name, HostData data, std::int64_t elements,
-                      DType type) {
+  void host_input(const Action& action, HostData data, std::int64_t elements, DType type) {
     const std::int64_t bytes = elements * size_of(type);
-    const BufferId buffer = typed(add(BufferKind::Input, name, bytes, -1, action.microbatch), type);
+    const BufferId buffer =
+        typed(add(BufferKind::Input, to_string(data), bytes, -1, action.microbatch), type);
     op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), action, -1, {buffer});
-    return buffer;
+    batch(data, action.microbatch) = buffer;
+  }
+  /// The buffer of what every microbatch has its own of.
+  BufferId& batch(HostData data, Microbatch mb) {
+    IndexVector<Microbatch, BufferId>& buffers = batches_[data];
+    if (buffers.empty()) buffers.resize(microbatches_);
+    return buffers[mb];
   }
 
   void compute(const Action& action) {
@@ -404,32 +400,10 @@ class RoleExpander {
         return out_.role.units[unit_index(layer(l).units[to_size(argument.index)].unit)].param();
       case Argument::Gradient:
         return out_.units[unit_index(layer(l).units[to_size(argument.index)].unit)].grad;
-      case Argument::Samples:
-        return tokens_[mb];
+      case Argument::Data:
+        return input(argument, mb);
       case Argument::Statistics:
         return statistics_[l];
-      case Argument::Targets:
-        return targets_[mb];
-      case Argument::Documents:
-        return documents_[mb];
-      case Argument::DocumentPositions:
-        return places_[mb];
-      case Argument::DropoutKeys:
-        return dropout_keys_[mb];
-      case Argument::AllDropoutKeys:
-        return all_dropout_keys_[mb];
-      case Argument::AttentionDropout:
-        return attention_dropout_[mb];
-      case Argument::Positions:
-        return once(positions_, argument, HostData::Positions);
-      case Argument::Starts:
-        return once(starts_, argument, HostData::Starts);
-      case Argument::Columns:
-        return once(columns_, argument, HostData::Columns);
-      case Argument::Part:
-        return once(part_, argument, HostData::Part);
-      case Argument::LossScale:
-        return out_.loss_scale;
       case Argument::X:
         return x_[cell(l, mb)];
       case Argument::Dy:
@@ -465,11 +439,15 @@ class RoleExpander {
     return view->second;
   }
 
-  /// A buffer that the host fills once for all microbatches.
-  BufferId once(BufferId& buffer, Argument& argument, HostData data) {
+  /// What the host has filled for the microbatch, or once for all microbatches.
+  BufferId input(Argument& argument, Microbatch mb) {
+    if (is_batch(argument.data)) return batch(argument.data, mb);
+    if (argument.data == HostData::LossScale) return out_.loss_scale;
+    BufferId& buffer = constants_[argument.data];
     if (buffer.valid()) return buffer;
     buffer = add(argument, BufferKind::Input, -1, -1);
-    op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(data), {}, -1, {buffer});
+    op(OpKind::HostToDevice, Stream::Copy, static_cast<std::int32_t>(argument.data), {}, -1,
+       {buffer});
     return buffer;
   }
 
@@ -511,14 +489,10 @@ class RoleExpander {
   std::int32_t y_name_ = -1, dx_name_ = -1;  // once they are known
   int runs_ = 0;                             // of layers' steps so far
   IndexArray<BufferKind, DType, kNumBufferKinds> type_of_kind_{};  // Draft::dtype_of
-  IndexVector<Microbatch, BufferId> tokens_, targets_;  // by microbatch; images are tokens here
-  /// By microbatch: where documents begin (and end), and the places of the rank's own tokens in
-  /// them.
-  IndexVector<Microbatch, BufferId> documents_, places_, dropout_keys_, all_dropout_keys_,
-      attention_dropout_;
-  BufferId positions_, starts_, columns_, part_;  // the same for all microbatches
-  IndexVector<int, BufferId> statistics_;         // by layer; invalid if the layer has none here
-  IndexVector<Microbatch, int> loss_of_;          // by microbatch: its place in "losses"
+  IndexArray<HostData, IndexVector<Microbatch, BufferId>, kNumHostData> batches_;
+  IndexArray<HostData, BufferId, kNumHostData> constants_;  // the same for all microbatches
+  IndexVector<int, BufferId> statistics_;  // by layer; invalid if the layer has none here
+  IndexVector<Microbatch, int> loss_of_;   // by microbatch: its place in "losses"
   std::map<std::pair<BufferId, int>, BufferId> parts_;  // by buffer and number of the part
   std::map<std::size_t, OpId> gradient_received_;       // by cell, for pairs that run as one
   OpId begin_after_;                                    // an op for which the next call also waits
