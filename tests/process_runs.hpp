@@ -5,19 +5,14 @@
 #include <sstream>
 #include <string>
 
+#include "tests/scenario_texts.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace lockstep::test {
 
 inline std::string scenario(const TemporaryFolder& folder, const std::string& parallelism) {
   const std::string path = folder / "scenario.toml";
-  write_bytes(path, R"([model]
-preset = "gpt2-tiny"
-layers = 2
-hidden = 16
-heads = 2
-ffn_hidden = 32
-[training]
+  write_bytes(path, kTinyModel + R"([training]
 local_batch_size = 4
 seq_len = 8
 steps = 6

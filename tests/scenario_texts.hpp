@@ -19,14 +19,17 @@ backward_weight = 1.0
 p2p = 0.0
 )";
 
-/// A transformer small enough to train in a test: 2 pipeline stages of 2 replicas.
-inline const std::string kTiny = R"([model]
+/// A transformer small enough to train in a test.
+inline const std::string kTinyModel = R"([model]
 preset = "gpt2-tiny"
 layers = 2
 hidden = 16
 heads = 2
 ffn_hidden = 32
-[training]
+)";
+
+/// It is trained in 2 pipeline stages of 2 replicas.
+inline const std::string kTiny = kTinyModel + R"([training]
 local_batch_size = 2
 seq_len = 8
 steps = 6

@@ -31,6 +31,9 @@ struct Run::Data {
   lockstep::Run run;
 };
 
+/// The handle of a run.
+Run run_of(lockstep::Run run);
+
 std::vector<Fault> faults_of(const std::vector<Error>& errors);
 std::vector<Fault> faults_of(const Error& error);
 

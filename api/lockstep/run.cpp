@@ -9,17 +9,21 @@
 namespace lockstep::api {
 inline namespace v1 {
 
+Run run_of(lockstep::Run run) {
+  return Run(std::make_shared<const Run::Data>(Run::Data{std::move(run)}));
+}
+
 Result<Run> Run::open(const std::string& path) {
   lockstep::Result<lockstep::Run> run = open_run(path);
   if (!run) return faults_of(run.error());
-  return Run(std::make_shared<const Data>(Data{std::move(*run)}));
+  return run_of(std::move(*run));
 }
 
 Result<Run> simulate(const Scenario& scenario, bool limited) {
   lockstep::Result<lockstep::Run> run =
       simulated_run(scenario.data().scenario, limited ? Devices::AsTheyAre : Devices::Unlimited);
   if (!run) return faults_of(run.error());
-  return Run(std::make_shared<const Run::Data>(Run::Data{std::move(*run)}));
+  return run_of(std::move(*run));
 }
 
 Figures Run::figures() const {

@@ -34,10 +34,6 @@ class Follower final : public SessionObserver {
   std::atomic<bool> stop_ = false;
 };
 
-Run run_of(lockstep::Run run) {
-  return Run(std::make_shared<const Run::Data>(Run::Data{std::move(run)}));
-}
-
 }  // namespace
 
 Result<Training> train(const Scenario& scenario, const TrainingOptions& options) {
