@@ -113,8 +113,6 @@ class Attention {
   std::size_t kv_;
 };
 
-}  // namespace
-
 void attention_forward(Operands& k) {
   const Attention a(k, 1);
   for (Index b = 0; b < a.batch; ++b) {
@@ -167,8 +165,6 @@ void attention_backward(Operands& k) {
   }
 }
 
-namespace {
-
 /// How far pair i of `half` turns from one position to the next: theta^(-i / half), slowed down
 /// wholly above one wavelength, not at all below another, and in between by shares that go with how
 /// many of a third wavelength fit (the scalars of the kernel; Llama 3.1).
@@ -181,8 +177,6 @@ double turn(const Operands& k, Index i, Index half) {
   const double kept = std::clamp(share, 0.0, 1.0);
   return plain * (kept + (1 - kept) / slowing);
 }
-
-}  // namespace
 
 void rope(Operands& k) {
   const Index batch = k.dim(0), seq = k.dim(1), heads = k.dim(2), dim = k.dim(3);
@@ -235,6 +229,16 @@ void part_latent(Operands& k) {
       shared.row(row) += dqkv.row(row).segment((heads + h) * head + nope, rope);
     }
   }
+}
+
+}  // namespace
+
+void add_attention(Definitions& kernels) {
+  kernels[KernelKind::AttentionForward] = attention_forward;
+  kernels[KernelKind::AttentionBackward] = attention_backward;
+  kernels[KernelKind::Rope] = rope;
+  kernels[KernelKind::JoinLatent] = join_latent;
+  kernels[KernelKind::PartLatent] = part_latent;
 }
 
 }  // namespace lockstep::reference

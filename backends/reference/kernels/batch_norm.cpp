@@ -13,8 +13,6 @@ Matrix standardized(const View& x, const View& stats, double eps) {
   return (x.rowwise() - stats.row(0)).rowwise() * rstd(stats, eps);
 }
 
-}  // namespace
-
 void batch_norm_statistics(Operands& k) {
   const View x = k.in(0, k.dim(0));
   View stats = k.out(0, 2);
@@ -66,6 +64,18 @@ void batch_norm_backward_input(Operands& k) {
 void batch_norm_backward_weight(Operands& k) {
   k.set(k.out(0), k.in(0, 2).row(1));
   k.set(k.out(1), k.in(0, 2).row(0));
+}
+
+}  // namespace
+
+void add_batch_norm(Definitions& kernels) {
+  kernels[KernelKind::BatchNormStatistics] = batch_norm_statistics;
+  kernels[KernelKind::BatchNormCombine] = batch_norm_combine;
+  kernels[KernelKind::BatchNormRunning] = batch_norm_running;
+  kernels[KernelKind::BatchNormForward] = batch_norm_forward;
+  kernels[KernelKind::BatchNormBackwardSums] = batch_norm_backward_sums;
+  kernels[KernelKind::BatchNormBackwardInput] = batch_norm_backward_input;
+  kernels[KernelKind::BatchNormBackwardWeight] = batch_norm_backward_weight;
 }
 
 }  // namespace lockstep::reference

@@ -10,6 +10,7 @@
 #include "core/base/block_codes.hpp"
 
 namespace lockstep::reference {
+namespace {
 
 void to_codes(Operands& k) {
   const Index n = k.dim(0), parts = k.dim(1), block = k.dim(3);
@@ -87,6 +88,14 @@ void orthonormalize(Operands& k) {
     for (Index r = 0; r < a.rows(); ++r) a(r, j) = fixed_direction(r, j);
     take_out();
   }
+}
+
+}  // namespace
+
+void add_compression(Definitions& kernels) {
+  kernels[KernelKind::ToCodes] = to_codes;
+  kernels[KernelKind::FromCodes] = from_codes;
+  kernels[KernelKind::Orthonormalize] = orthonormalize;
 }
 
 }  // namespace lockstep::reference

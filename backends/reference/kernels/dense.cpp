@@ -12,6 +12,8 @@ Matrix product(const Eigen::Ref<const Matrix>& a, const Eigen::Ref<const Matrix>
   return (a.matrix() * b.matrix()).array();
 }
 
+namespace {
+
 void gemm(Operands& k) {
   const Index m = k.dim(0), n = k.dim(1), inner = k.dim(2);
   const bool ta = k.dim(3) != 0, tb = k.dim(4) != 0;
@@ -50,8 +52,6 @@ void quantize(Operands& k) {
   }
 }
 
-namespace {
-
 /// The values of a factor with `rows` rows, whose scales are of blocks of `across` × `along`.
 Matrix values_of(const View& codes, const View& scales, Index across, Index along,
                  double mantissa) {
@@ -64,8 +64,6 @@ Matrix values_of(const View& codes, const View& scales, Index across, Index alon
   }
   return values;
 }
-
-}  // namespace
 
 void scaled_gemm(Operands& k) {
   const Index m = k.dim(0), n = k.dim(1), inner = k.dim(2), along = k.dim(5);
@@ -126,5 +124,16 @@ void delayed_scale(Operands& k) {
 }
 
 void column_sum(Operands& k) { k.set(k.out(0), k.in(0, k.dim(0)).colwise().sum()); }
+
+}  // namespace
+
+void add_dense(Definitions& kernels) {
+  kernels[KernelKind::Gemm] = gemm;
+  kernels[KernelKind::Quantize] = quantize;
+  kernels[KernelKind::ScaledGemm] = scaled_gemm;
+  kernels[KernelKind::ColumnSum] = column_sum;
+  kernels[KernelKind::DelayedScale] = delayed_scale;
+  kernels[KernelKind::Largest] = largest;
+}
 
 }  // namespace lockstep::reference

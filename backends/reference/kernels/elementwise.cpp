@@ -22,6 +22,8 @@ Matrix gelu_slope(const Matrix& x) {
   return gate * (1 + x * (1 - gate) * 2 * kA * (1 + 3 * kB * x.square()));
 }
 
+namespace {
+
 void gelu_forward(Operands& k) { k.out(0) = k.in(0) * gelu_gate(k.in(0)); }
 
 void gelu_backward(Operands& k) { k.out(0) = k.in(0) * gelu_slope(k.in(1)); }
@@ -110,6 +112,24 @@ void part_columns(Operands& k) {
   const Index rows = k.dim(0), a = k.dim(1), b = k.dim(2);
   k.out(0, rows) = k.in(0, rows).leftCols(a);
   k.out(1, rows) = k.in(0, rows).rightCols(b);
+}
+
+}  // namespace
+
+void add_elementwise(Definitions& kernels) {
+  kernels[KernelKind::GeluForward] = gelu_forward;
+  kernels[KernelKind::GeluBackward] = gelu_backward;
+  kernels[KernelKind::SwigluForward] = swiglu_forward;
+  kernels[KernelKind::SwigluBackward] = swiglu_backward;
+  kernels[KernelKind::Add] = add;
+  kernels[KernelKind::Dropout] = dropout;
+  kernels[KernelKind::Scale] = scale;
+  kernels[KernelKind::Regroup] = regroup;
+  kernels[KernelKind::JoinColumns] = join_columns;
+  kernels[KernelKind::PartColumns] = part_columns;
+  kernels[KernelKind::Fill] = fill;
+  kernels[KernelKind::ReluForward] = relu_forward;
+  kernels[KernelKind::ReluBackward] = relu_backward;
 }
 
 }  // namespace lockstep::reference

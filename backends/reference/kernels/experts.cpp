@@ -10,6 +10,7 @@
 #include "core/base/index_vector.hpp"
 
 namespace lockstep::reference {
+namespace {
 
 void grouped_gemm(Operands& k) {
   const Index groups = k.dim(0), chunks = k.dim(1), m = k.dim(2), n = k.dim(3), inner = k.dim(4);
@@ -41,15 +42,11 @@ void grouped_gemm_weight(Operands& k) {
   }
 }
 
-namespace {
-
 /// Where the rows of a part begin, if those of the part before end at `row`.
 Index begin_of_part(Index part, Index parts, Index blocks, Index places, Index row) {
   const Index of_block = parts / blocks;
   return part % of_block == 0 ? part / of_block * (places / blocks) : row;
 }
-
-}  // namespace
 
 void ragged_gemm(Operands& k) {
   const Index groups = k.dim(0), chunks = k.dim(1), places = k.dim(2), n = k.dim(4);
@@ -87,8 +84,6 @@ void ragged_gemm_weight(Operands& k) {
   if (k.has_out(1)) k.set(k.out(1, groups), dbias);
 }
 
-namespace {
-
 /// The largest magnitude of the elements of a block that are finite.
 double largest_of(const Row& block) {
   return block.unaryExpr([](double v) { return std::isfinite(v) ? std::abs(v) : 0; }).maxCoeff();
@@ -96,8 +91,6 @@ double largest_of(const Row& block) {
 double value_of(double code, double scale, double mantissa) {
   return float8_value(static_cast<std::uint8_t>(code), static_cast<int>(mantissa)) * scale;
 }
-
-}  // namespace
 
 void ragged_quantize(Operands& k) {
   const Index parts = k.dim(0), places = k.dim(1), cols = k.dim(3), along = k.dim(5);
@@ -183,8 +176,6 @@ void ragged_scaled_gemm_weight(Operands& k) {
   k.set(k.out(0, groups * m), dw);
 }
 
-namespace {
-
 /// Calls body(first row, rows) for the rows of each block.
 template <class Body>
 void each_block(Operands& k, std::size_t counts, const Body& body) {
@@ -194,8 +185,6 @@ void each_block(Operands& k, std::size_t counts, const Body& body) {
     if (rows > 0) body(block * (places / blocks), rows);
   }
 }
-
-}  // namespace
 
 void ragged_activation_forward(Operands& k) {
   const Index places = k.dim(0), cols = k.dim(2);
@@ -227,8 +216,6 @@ void ragged_activation_backward(Operands& k) {
   });
 }
 
-namespace {
-
 /// The expert of a slot. A slot is a place of an expert, or -1 - expert if the expert was full; or,
 /// without a capacity, a place behind those of the experts before.
 Index expert_of(Operands& k, double slot, std::size_t counts) {
@@ -241,8 +228,6 @@ Index expert_of(Operands& k, double slot, std::size_t counts) {
   }
   return expert;
 }
-
-}  // namespace
 
 void route_forward(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2), capacity = k.dim(3);
@@ -292,8 +277,6 @@ void route_forward(Operands& k) {
   }
 }
 
-namespace {
-
 /// The gradient of sum(weights × probs / sum(probs)). Of a softmax, whose sum is 1, what all
 /// elements have in common is left out: it has no slope.
 Row balancing(const Row& weights, const Row& probs, bool sigmoid) {
@@ -307,8 +290,6 @@ Row of_logits(const Row& dprobs, const Row& probs, bool sigmoid) {
   if (sigmoid) return dprobs * probs * (1 - probs);
   return probs * (dprobs - (dprobs * probs).sum());
 }
-
-}  // namespace
 
 void route_backward(Operands& k) {
   const Index tokens = k.dim(0), experts = k.dim(1), choices = k.dim(2);
@@ -394,6 +375,28 @@ void gate_backward(Operands& k) {
   const Column along = (k.in(0, rows) * k.in(1, rows)).rowwise().sum();
   k.out(1, rows).col(0) = gate * (1 - gate) * along;
   k.out(0, rows) = k.in(0, rows).colwise() * gate;
+}
+
+}  // namespace
+
+void add_experts(Definitions& kernels) {
+  kernels[KernelKind::GroupedGemm] = grouped_gemm;
+  kernels[KernelKind::GroupedGemmWeight] = grouped_gemm_weight;
+  kernels[KernelKind::RaggedGemm] = ragged_gemm;
+  kernels[KernelKind::RaggedGemmWeight] = ragged_gemm_weight;
+  kernels[KernelKind::RaggedQuantize] = ragged_quantize;
+  kernels[KernelKind::RaggedScaledGemm] = ragged_scaled_gemm;
+  kernels[KernelKind::RaggedScaledGemmWeight] = ragged_scaled_gemm_weight;
+  kernels[KernelKind::RaggedActivationForward] = ragged_activation_forward;
+  kernels[KernelKind::RaggedActivationBackward] = ragged_activation_backward;
+  kernels[KernelKind::RouteForward] = route_forward;
+  kernels[KernelKind::RouteBackward] = route_backward;
+  kernels[KernelKind::RouteLoad] = route_load;
+  kernels[KernelKind::RouteBalance] = route_balance;
+  kernels[KernelKind::CombineForward] = combine_forward;
+  kernels[KernelKind::CombineBackward] = combine_backward;
+  kernels[KernelKind::GateForward] = gate_forward;
+  kernels[KernelKind::GateBackward] = gate_backward;
 }
 
 }  // namespace lockstep::reference

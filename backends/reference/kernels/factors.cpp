@@ -42,8 +42,6 @@ Row scaled(Operands& k, const Part& part) {
   return u;
 }
 
-}  // namespace
-
 void factor_sums(Operands& k) {
   const Part part(k, 3);
   const double coef = is_skipped(k) ? 0 : k.has_in(1) ? k.in(1)(0) : 1.0;
@@ -89,6 +87,15 @@ void adafactor(Operands& k) {
     if (k.has_out(1)) s = k.out(1)(i) = beta1 * k.out(1)(i) + (1 - beta1) * s;
     k.out(0)(i) -= s + decay * a * k.out(0)(i);
   });
+}
+
+}  // namespace
+
+void add_factors(Definitions& kernels) {
+  kernels[KernelKind::FactorSums] = factor_sums;
+  kernels[KernelKind::FactorMoments] = factor_moments;
+  kernels[KernelKind::FactoredSquares] = factored_squares;
+  kernels[KernelKind::Adafactor] = adafactor;
 }
 
 }  // namespace lockstep::reference

@@ -28,8 +28,6 @@ void gradient_of_row(Operands& k, Index r, double lse, Index real, double loss_s
   d *= ignored ? 0 : k.scalar(0) * loss_scale;
 }
 
-}  // namespace
-
 void cross_entropy(Operands& k) {
   const Index rows = k.dim(0);
   const View x = k.in(0, rows);
@@ -68,6 +66,14 @@ void cross_entropy_parallel(Operands& k) {
     gradient_of_row(k, r, lse, real_columns(k, 3), k.factor(4));
   }
   k.set(k.out(1), k.scalar(0) * loss);
+}
+
+}  // namespace
+
+void add_loss(Definitions& kernels) {
+  kernels[KernelKind::CrossEntropy] = cross_entropy;
+  kernels[KernelKind::CrossEntropyStats] = cross_entropy_stats;
+  kernels[KernelKind::CrossEntropyParallel] = cross_entropy_parallel;
 }
 
 }  // namespace lockstep::reference

@@ -49,8 +49,6 @@ void for_heads(Operands& k, const Each& each) {
   }
 }
 
-}  // namespace
-
 void head_norm_forward(Operands& k) {
   const Index dim = k.dim(3);
   const auto x = k.in(0).row(0);
@@ -107,5 +105,19 @@ void layer_norm_backward_input(Operands& k) { backward_input(k, true); }
 void layer_norm_backward_weight(Operands& k) { backward_weight(k, true); }
 void rms_norm_backward_input(Operands& k) { backward_input(k, false); }
 void rms_norm_backward_weight(Operands& k) { backward_weight(k, false); }
+
+}  // namespace
+
+void add_norm(Definitions& kernels) {
+  kernels[KernelKind::LayerNormForward] = layer_norm_forward;
+  kernels[KernelKind::LayerNormBackwardInput] = layer_norm_backward_input;
+  kernels[KernelKind::LayerNormBackwardWeight] = layer_norm_backward_weight;
+  kernels[KernelKind::RmsNormForward] = rms_norm_forward;
+  kernels[KernelKind::RmsNormBackwardInput] = rms_norm_backward_input;
+  kernels[KernelKind::RmsNormBackwardWeight] = rms_norm_backward_weight;
+  kernels[KernelKind::HeadNormForward] = head_norm_forward;
+  kernels[KernelKind::HeadNormBackwardInput] = head_norm_backward_input;
+  kernels[KernelKind::HeadNormBackwardWeight] = head_norm_backward_weight;
+}
 
 }  // namespace lockstep::reference

@@ -49,8 +49,6 @@ void set_moment(Operands& k, std::size_t i, const Row& values) {
                  [](std::byte byte) { return std::to_integer<int>(byte); });
 }
 
-}  // namespace
-
 void sum(Operands& k) { k.set(k.out(0), total(k.in(0))); }
 
 void norm_squared(Operands& k) {
@@ -160,6 +158,24 @@ void sgd(Operands& k) {
   const Row w = k.out(0).row(0);
   k.out(1) = momentum * k.out(1) + (clipped(k) + decay * w);
   k.out(0) = w - k.context().lr * k.out(1);
+}
+
+}  // namespace
+
+void add_optimizer(Definitions& kernels) {
+  kernels[KernelKind::Sum] = sum;
+  kernels[KernelKind::NormSquared] = norm_squared;
+  kernels[KernelKind::ClipCoefficient] = clip_coefficient;
+  kernels[KernelKind::AdamW] = adamw;
+  kernels[KernelKind::AdamW8bit] = adamw;
+  kernels[KernelKind::Adam] = adam;
+  kernels[KernelKind::RouterBias] = router_bias;
+  kernels[KernelKind::Momentum] = momentum;
+  kernels[KernelKind::Normalize] = normalize;
+  kernels[KernelKind::Muon] = muon;
+  kernels[KernelKind::ReplicaTerm] = replica_term;
+  kernels[KernelKind::OuterSgd] = outer_sgd;
+  kernels[KernelKind::Sgd] = sgd;
 }
 
 }  // namespace lockstep::reference

@@ -13,8 +13,6 @@ Index row_of(double id, Index vocab) {
   return row < vocab ? std::max<Index>(row, -1) : -1;
 }
 
-}  // namespace
-
 void embedding_forward(Operands& k) {
   const Index tokens = k.dim(0), seq = k.dim(2), vocab = k.dim(3);
   View y = k.out(0, tokens);
@@ -38,6 +36,13 @@ void embedding_backward(Operands& k) {
     if (row >= 0) k.out(0, vocab).row(row) += dy.row(t);
     if (k.has_out(1)) k.out(1, seq).row(t % seq) += dy.row(t);
   }
+}
+
+}  // namespace
+
+void add_tokens(Definitions& kernels) {
+  kernels[KernelKind::EmbeddingForward] = embedding_forward;
+  kernels[KernelKind::EmbeddingBackward] = embedding_backward;
 }
 
 }  // namespace lockstep::reference

@@ -74,8 +74,6 @@ void add_to_rows(const Matrix& from, const std::vector<Index>& rows, View x) {
 /// The weights of one tap, [out, in].
 auto weights_of_tap(View w, Index tap, Index in) { return w.middleCols(tap * in, in); }
 
-}  // namespace
-
 void conv2d_forward(Operands& k) {
   const Window window(k, 5);
   const Index in = k.dim(3), out = k.dim(4);
@@ -151,6 +149,18 @@ void average_pool_backward(Operands& k) {
     k.out(0, batch * positions).row(row) =
         k.in(0, batch).row(row / positions) / static_cast<double>(positions);
   }
+}
+
+}  // namespace
+
+void add_vision(Definitions& kernels) {
+  kernels[KernelKind::Conv2dForward] = conv2d_forward;
+  kernels[KernelKind::Conv2dBackwardInput] = conv2d_backward_input;
+  kernels[KernelKind::Conv2dBackwardWeight] = conv2d_backward_weight;
+  kernels[KernelKind::MaxPoolForward] = max_pool_forward;
+  kernels[KernelKind::MaxPoolBackward] = max_pool_backward;
+  kernels[KernelKind::AveragePoolForward] = average_pool_forward;
+  kernels[KernelKind::AveragePoolBackward] = average_pool_backward;
 }
 
 }  // namespace lockstep::reference
