@@ -21,12 +21,11 @@ void set(Json& config, std::string_view key, Json value) {
 }
 
 void say_optimizer(const OptimizerSpec& o, Json& config, std::vector<std::string>& unsaid) {
-  set(config, "optimizer.name", optimizer_word(o.name));
+  const OptimizerRow& row = info(o.name);
+  set(config, "optimizer.name", row.name);
   set(config, "optimizer.lr", o.lr);
-  if (o.is_adam() || o.is_muon()) {
-    set(config, "optimizer.beta1", {o.beta1, o.beta2});
-    set(config, "optimizer.eps", o.eps);
-  }
+  if (row.reads("beta1")) set(config, "optimizer.beta1", {o.beta1, o.beta2});
+  if (row.reads("eps")) set(config, "optimizer.eps", o.eps);
   if (o.is_adafactor()) {  // torch.optim.Adafactor, which takes no other relative step
     set(config, "optimizer.eps", {o.eps_square, o.eps_scale});
     set(config, "optimizer.decay_rate", o.decay_rate);
@@ -40,7 +39,7 @@ void say_optimizer(const OptimizerSpec& o, Json& config, std::vector<std::string
         "optimizer.name: ZeRO gives torch.optim's Adafactor flat shards, which are vectors to it: "
         "it keeps a moment of every element");
   }
-  if (!o.is_adam() && !o.is_adafactor()) set(config, "optimizer.momentum", o.momentum);
+  if (row.reads("momentum")) set(config, "optimizer.momentum", o.momentum);
   if (o.muon_lr > 0) {
     set(config, "optimizer.muon_lr", o.muon_lr);
     config["optimizer"]["params"]["adam_lr"] = o.lr;
@@ -102,7 +101,7 @@ void say_offload(const Scenario& s, int stage, Json& config, std::vector<std::st
                "only");
   if (p.offload_optimizer_device != OffloadDevice::Nvme) return;
   const int units = std::max(p.offload_buffer_count, p.least_offload_buffers());
-  set(config, "parallelism.offload_buffer_count", units * swapped_tensors(s.optimizer.name));
+  set(config, "parallelism.offload_buffer_count", units * info(s.optimizer.name).swapped_tensors);
   set(config, "parallelism.offload_pipeline_read", p.offload_pipeline_read);
   set(config, "parallelism.offload_pipeline_write", p.offload_pipeline_write);
 }

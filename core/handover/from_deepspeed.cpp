@@ -7,6 +7,17 @@
 namespace lockstep {
 namespace {
 
+/// The optimizer of that name, whose letters DeepSpeed takes in either case; null if there is none.
+const OptimizerRow* find_optimizer(std::string_view type) {
+  const auto same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+  const auto row =
+      std::find_if(kOptimizers.begin(), kOptimizers.end(), [&](const OptimizerRow& candidate) {
+        return std::equal(type.begin(), type.end(), candidate.name.begin(), candidate.name.end(),
+                          same);
+      });
+  return row == kOptimizers.end() ? nullptr : row;
+}
+
 class DeepSpeedReader : DeepSpeedAccount {
  public:
   DeepSpeedReader(const JsonSettings& config, const PlanOptions& options)
@@ -214,8 +225,8 @@ class DeepSpeedReader : DeepSpeedAccount {
     plan_.set("parallelism.offload_pipeline_write", writes ? "true" : "false",
               part + "pipeline_write");
     constexpr double kBuffers = 4;  // DeepSpeed's default
-    const bool sgd = word(name_of("optimizer.name")) == "SGD";
-    const int tensors = swapped_tensors(sgd ? OptimizerKind::Sgd : OptimizerKind::AdamW);
+    const OptimizerRow* const optimizer = find_optimizer(word(name_of("optimizer.name")));
+    const int tensors = (optimizer != nullptr ? *optimizer : OptimizerRow{}).swapped_tensors;
     const std::int64_t units = whole_number(number(part + "buffer_count", kBuffers)) / tensors;
     const std::int64_t least = 1 + (reads ? 1 : 0) + (writes ? 1 : 0);
     if (units < least) {
@@ -252,20 +263,16 @@ class DeepSpeedReader : DeepSpeedAccount {
       plan_.assume("AdamW: the optimizer is the script's");
       return;
     }
-    const bool sgd = type == "SGD", muon = type == "Muon" || type == "muon";
-    const bool factored = type == "Adafactor";
-    // DeepSpeed's Adam decouples weight decay unless it is told otherwise (adam_w_mode).
-    const bool coupled = type == "Adam" && !flag("optimizer.params.adam_w_mode", true);
-    plan_.text("optimizer.name",
-               sgd        ? "SGD"
-               : muon     ? "Muon"
-               : factored ? "Adafactor"
-               : coupled  ? "Adam"
-                          : "AdamW",
-               "optimizer.type = \"" + type + "\"");
-    if (!sgd && !muon && !factored && type != "Adam" && type != "AdamW") {
-      plan_.lose("optimizer.type = \"" + type + "\": AdamW is here");
-    }
+    const OptimizerRow* const found = find_optimizer(type);
+    // Its Adam decouples weight decay unless it is told otherwise.
+    const bool coupled = found != nullptr && found->kind == OptimizerKind::Adam &&
+                         !flag("optimizer.params.adam_w_mode", true);
+    const bool other = found == nullptr || (found->kind == OptimizerKind::Adam && !coupled);
+    const OptimizerRow& row = other ? info(OptimizerKind::AdamW) : *found;
+    const bool muon = row.kind == OptimizerKind::Muon;
+    const bool factored = row.kind == OptimizerKind::Adafactor;
+    plan_.text("optimizer.name", std::string(row.name), "optimizer.type = \"" + type + "\"");
+    if (found == nullptr) plan_.lose("optimizer.type = \"" + type + "\": AdamW is here");
     plan_.number("optimizer.lr", factored ? 1e-2 : 1e-3);
     plan_.number("optimizer.weight_decay", 0);
     take("optimizer.lr");
@@ -279,9 +286,9 @@ class DeepSpeedReader : DeepSpeedAccount {
         plan_.number("optimizer.lr", others, shown(*s));
       }
     }
-    if (sgd || muon) take("optimizer.momentum");
-    if (sgd) return;
-    take("optimizer.eps");
+    if (row.reads("momentum")) take("optimizer.momentum");
+    if (row.reads("eps")) take("optimizer.eps");
+    if (!row.reads("beta1")) return;
     const Setting* betas = find(name_of("optimizer.beta1"));
     const bool pair = betas != nullptr && is_pair(*betas);
     const auto beta = [&](std::size_t i, double otherwise) {

@@ -12,22 +12,6 @@ std::string number_text(double value) {
   return {text, end.ptr};
 }
 
-std::string optimizer_word(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::AdamW:
-      return "AdamW";
-    case OptimizerKind::Adam:
-      return "Adam";
-    case OptimizerKind::Sgd:
-      return "SGD";
-    case OptimizerKind::Adafactor:
-      return "Adafactor";
-    case OptimizerKind::Muon:
-      return "Muon";
-  }
-  return "";
-}
-
 void leave_unsaid(std::vector<std::string>& unsaid, bool set, std::string what) {
   if (set) unsaid.push_back(std::move(what));
 }

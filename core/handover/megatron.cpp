@@ -310,18 +310,19 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
       s.optimizer.weight_decay_on == DecayedParameters::All && s.optimizer.weight_decay > 0,
       "optimizer.weight_decay_on = \"all\": its weight decay leaves out norms and biases");
 
-  const bool sgd = s.optimizer.name == OptimizerKind::Sgd;
+  const OptimizerRow& known = info(s.optimizer.name);
+  const OptimizerRow& optimizer =
+      known.megatron.empty() ? info(OptimizerKind::AdamW) : known;  // what it is there
   const bool divided = p.zero_stage >= 1 && p.state_shards() > 1;
-  a.set(named("optimizer.name"), sgd                      ? "sgd"
-                                 : !s.optimizer.is_muon() ? "adam"
-                                 : divided                ? "dist_muon"
-                                                          : "muon");
-  leave_unsaid(h.unsaid, s.optimizer.is_adafactor(), "optimizer.name: it has no Adafactor");
+  a.set(named("optimizer.name"),
+        (s.optimizer.is_muon() && divided ? "dist_" : "") + std::string(optimizer.megatron));
+  leave_unsaid(h.unsaid, known.megatron.empty(),
+               "optimizer.name: it has no " + std::string(known.name));
   a.number(named("optimizer.lr"), s.optimizer.lr);
   a.number(named("lr_scheduler.min_lr_factor"), s.optimizer.lr * s.lr_scheduler.min_lr_factor);
   a.number(named("optimizer.weight_decay"), s.optimizer.weight_decay);
   if (s.optimizer.is_muon()) say_muon(s.optimizer, a, h.unsaid);
-  if (sgd) {
+  if (!optimizer.reads("beta1")) {
     a.number(named("optimizer.momentum"), s.optimizer.momentum);
   } else {
     a.number(named("optimizer.beta1"), s.optimizer.beta1);

@@ -2,26 +2,28 @@
 #include <optional>
 
 #include "core/handover/megatron_reader.hpp"
+#include "core/spec/optimizer.hpp"
 
 namespace lockstep {
 
 void MegatronReader::read_optimizer() {
   const std::string kind = word("optimizer");
-  const bool muon = kind == "muon" || kind == "dist_muon";
-  plan_.text("optimizer.name",
-             kind == "sgd" ? "SGD"
-             : muon        ? "Muon"
-                           : "AdamW",
-             kind.empty() ? "" : from("optimizer"));
-  if (!kind.empty() && kind != "sgd" && kind != "adam" && !muon) {
+  const std::string_view divided = "dist_";  // whose ranks share the states
+  const std::string_view name =
+      std::string_view(kind).substr(kind.starts_with(divided) ? divided.size() : 0);
+  const auto found =
+      std::find_if(kOptimizers.begin(), kOptimizers.end(),
+                   [&](const OptimizerRow& row) { return !name.empty() && row.megatron == name; });
+  const OptimizerRow& row = found == kOptimizers.end() ? info(OptimizerKind::AdamW) : *found;
+  plan_.text("optimizer.name", std::string(row.name), kind.empty() ? "" : from("optimizer"));
+  if (!kind.empty() && found == kOptimizers.end()) {
     plan_.lose(from("optimizer") + ": it is AdamW here");
   }
   const double lr = given("lr") ? take_real("optimizer.lr", 0) : 0;
   const double decay = take_real("optimizer.weight_decay", 0.01);
-  if (muon) read_muon(kind);
-  if (kind == "sgd") {
-    take_real("optimizer.momentum", 0.9);
-  } else {
+  if (row.kind == OptimizerKind::Muon) read_muon(kind);
+  if (row.kind == OptimizerKind::Sgd) take_real("optimizer.momentum", 0.9);
+  if (row.reads("beta1")) {
     take_real("optimizer.beta1", 0.9);
     take_real("optimizer.beta2", 0.999);
     take_real("optimizer.eps", 1e-8);

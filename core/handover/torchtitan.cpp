@@ -234,10 +234,11 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   leave_unsaid(h.unsaid, mx && t.fp8_block_size > 0,
                "training.fp8_block_size: its blocks have 32 elements");
 
-  const bool other = !s.optimizer.is_adam();
-  config.set("optimizer.name",
-             quoted(optimizer_word(other ? OptimizerKind::AdamW : s.optimizer.name)));
-  leave_unsaid(h.unsaid, other, "optimizer.name: it has AdamW and Adam");
+  const OptimizerRow& optimizer =
+      info(info(s.optimizer.name).in_torchtitan ? s.optimizer.name : OptimizerKind::AdamW);
+  config.set("optimizer.name", quoted(std::string(optimizer.name)));
+  leave_unsaid(h.unsaid, optimizer.kind != s.optimizer.name,
+               "optimizer.name: it has AdamW and Adam");
   leave_unsaid(h.unsaid, s.optimizer.state_dtype == StateDType::BF16,
                "optimizer.state_dtype: its moments are of the type of its parameters");
   config.set("optimizer.lr", s.optimizer.lr);

@@ -12,14 +12,6 @@ namespace lockstep {
 /// A number as it is read back exactly, "3e-04" or "8".
 std::string number_text(double value);
 
-/// The optimizer as PyTorch, torchtitan and DeepSpeed call it: "AdamW", "Adam", "SGD" or
-/// "Muon".
-std::string optimizer_word(OptimizerKind kind);
-
-/// How many tensors DeepSpeed swaps of a parameter when it is updated, and counts in buffer_count:
-/// the parameter, its gradient and its moments.
-inline int swapped_tensors(OptimizerKind kind) { return kind == OptimizerKind::Sgd ? 3 : 4; }
-
 /// Says that a setting of the scenario has no word there, if `set`.
 void leave_unsaid(std::vector<std::string>& unsaid, bool set, std::string what);
 

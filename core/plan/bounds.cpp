@@ -15,6 +15,7 @@
 #include "core/ir/parts.hpp"
 #include "core/lower/draft/draft.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/lower/update/update_rule.hpp"
 #include "core/memory/device_memory.hpp"
 #include "core/plan/estimate/reduced.hpp"
 #include "core/schedule/schedules.hpp"
@@ -311,9 +312,7 @@ double LayoutBounds::states(double elements, double experts, const LayoutPoint& 
   if (point.offload == Offload::Parameters) return 0;
   // Rows and columns of Adafactor are few beside the rest: a lower bound may leave them out.
   const OptimizerSpec& optimizer = base_.optimizer;
-  const double moments = optimizer.is_adafactor() ? (optimizer.first_moment_decay > 0 ? 1 : 0)
-                         : optimizer.is_adam()    ? 2
-                                                  : 1;
+  const auto moments = static_cast<double>(rule_of(optimizer, true).keeps(optimizer).size());
   // Some frameworks keep less than a master and two moments in float32 (core/memory).
   const double fewer = t.keeps_master() && optimizer.is_adam()
                            ? std::max(0.0, 12 - base_.cluster.framework.optimizer_bytes)

@@ -53,11 +53,11 @@ constexpr auto choices(P2pPosting) {
                                  {"blocking", P2pPosting::Blocking}}};
 }
 constexpr auto choices(OptimizerKind) {
-  return Choices<OptimizerKind, 5>{{{"AdamW", OptimizerKind::AdamW},
-                                    {"Adam", OptimizerKind::Adam},
-                                    {"SGD", OptimizerKind::Sgd},
-                                    {"Muon", OptimizerKind::Muon},
-                                    {"Adafactor", OptimizerKind::Adafactor}}};
+  Choices<OptimizerKind, kOptimizers.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = {kOptimizers[i].name, kOptimizers[i].kind};
+  }
+  return names;
 }
 constexpr auto choices(AdjustLr) {
   return Choices<AdjustLr, 2>{

@@ -1,4 +1,4 @@
-// TrainingSpec, OptimizerSpec: the batch, the data, and the figures of the optimizer.
+// TrainingSpec: the batch, the data, and how the learning rate changes.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include "core/base/learning_rate.hpp"
 #include "core/base/loss_scale.hpp"
 #include "core/base/non_finite.hpp"
+#include "core/spec/optimizer.hpp"
+#include "core/spec/part_dtype.hpp"
 
 namespace lockstep {
 
@@ -16,22 +18,6 @@ enum class Float32Products {
   Highest,  // in float32
   Tf32,  // on tensor cores, whose factors are rounded to 10 bits of mantissa, where there are any
 };
-
-/// The type of a part of training: its own, or (Default) that of training.dtype.
-enum class PartDType { Default, F32, BF16, F16 };
-constexpr DType type_of(PartDType part, DType otherwise) {
-  switch (part) {
-    case PartDType::F32:
-      return DType::F32;
-    case PartDType::BF16:
-      return DType::BF16;
-    case PartDType::F16:
-      return DType::F16;
-    case PartDType::Default:
-      break;
-  }
-  return otherwise;
-}
 
 /// The formats of products in 8 bits (Transformer Engine's Format, Megatron-LM's --fp8-format).
 enum class Fp8Format {
@@ -124,75 +110,6 @@ struct TrainingSpec {
   /// Whether the optimizer updates a copy of the parameters in `dtype`, which is then rounded.
   bool keeps_master() const { return param_dtype() != dtype; }
   bool operator==(const TrainingSpec&) const = default;
-};
-
-enum class OptimizerKind {
-  AdamW,  // decoupled weight decay (Loshchilov & Hutter)
-  Adam,   // weight decay is added to the gradient (Kingma & Ba, as torch.optim.Adam)
-  Sgd,    // with momentum; weight decay is added to the gradient
-  Muon,   // orthogonalized momentum for the matrices of blocks (Jordan et al. 2024), AdamW for all
-          // else
-  Adafactor,  // second moments by rows and columns (Shazeer & Stern 2018)
-};
-
-/// How far Muon moves a matrix, beside the learning rate (the names are those of torch.optim.Muon).
-enum class AdjustLr {
-  Original,       // sqrt(max(1, rows / columns)) (Jordan et al. 2024)
-  MatchRmsAdamW,  // 0.2 sqrt(max(rows, columns)), about as far as AdamW does (Liu et al. 2025)
-};
-
-/// The type of the states that the optimizer keeps of every parameter: that of training.dtype
-/// (Default), another, or 8 bits with a scale for every block (core/base/quantized_state.hpp).
-enum class StateDType { Default, F32, BF16, U8 };
-
-/// Which parameters weight decay is for.
-enum class DecayedParameters {
-  All,       // as PyTorch's optimizers do without parameter groups
-  Matrices,  // those of two or more dimensions: no norms and biases (nanoGPT, Megatron-LM)
-};
-
-struct OptimizerSpec {
-  OptimizerKind name = OptimizerKind::AdamW;
-  double lr = 8e-4;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-  DecayedParameters weight_decay_on = DecayedParameters::All;
-  double momentum = 0.9;  // SGD, Muon
-  bool nesterov = true;   // Muon: the gradient is added to the momentum once more
-  double muon_lr = 0;     // Muon: the learning rate of matrices at its highest; 0: lr
-  int ns_steps = 5;       // Muon: Newton-Schulz iterations
-  AdjustLr adjust_lr_fn = AdjustLr::Original;
-  /// Muon: the type in which matrices are orthogonalized, and gathered for that. Default: that of
-  /// training.dtype.
-  PartDType ns_dtype = PartDType::Default;
-  // Adafactor (Shazeer and Stern 2018, algorithms 4 to 6, with means in the place of sums as in
-  // transformers.Adafactor).
-  double decay_rate = -0.8;       // step t keeps 1 - t^decay_rate of the second moments
-  double clip_threshold = 1;      // the most that the root mean square of an update may be
-  double eps_square = 1e-30;      // is added to squares of gradients
-  double eps_scale = 1e-3;        // with scale_parameter, the least scale of a parameter
-  bool scale_parameter = true;    // steps are in proportion to a parameter's root mean square
-  bool relative_step = false;     // at step t the rate is at most 1 / sqrt(t)
-  double first_moment_decay = 0;  // of the updates; 0: no first moment is kept
-  StateDType state_dtype = StateDType::Default;
-  int block_size = 256;  // elements that share a scale, with StateDType::U8
-  /// Whether it keeps two moments of every gradient.
-  bool is_adam() const { return name == OptimizerKind::AdamW || name == OptimizerKind::Adam; }
-  bool is_muon() const { return name == OptimizerKind::Muon; }
-  bool is_adafactor() const { return name == OptimizerKind::Adafactor; }
-  /// Muon's learning rate of matrices, as a multiple of that of other parameters.
-  double muon_lr_factor() const { return muon_lr > 0 ? muon_lr / lr : 1; }
-  /// What the update of a matrix is multiplied by, beside the learning rate.
-  double adjustment(std::int64_t rows, std::int64_t cols) const;
-  /// Elements of the blocks that shards are made of: block_size, or 1 if states have no blocks.
-  int state_block() const { return state_dtype == StateDType::U8 ? block_size : 1; }
-  /// The type of the states, given that of training; of 8-bit ones, that of their bytes.
-  DType state_type(DType training) const;
-  /// Bytes of a state per parameter, scales included.
-  double state_bytes(DType training) const;
-  bool operator==(const OptimizerSpec&) const = default;
 };
 
 struct LrSchedulerSpec {

@@ -1,10 +1,11 @@
 // Runs Newton-Schulz iterations on the reference backend's kernels: a matrix with known singular
 // values becomes one with the polynomial's, and its singular vectors stay.
+#include "core/lower/update/newton_schulz.hpp"
+
 #include <cmath>
 #include <random>
 
 #include "backends/reference/kernels/kernels.hpp"
-#include "core/lower/passes/update_functions.hpp"
 #include "tests/catch.hpp"
 
 using namespace lockstep;

@@ -7,6 +7,7 @@
 // elements, and its sums are terms of sums over the members. `divided` says whether other ranks
 // have more rows (1) or more columns (2) of these matrices: the sums over what is divided are
 // terms, too.
+#include "core/ir/kernels/placement.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -47,7 +48,8 @@ std::vector<KernelRow> rows::factors() {
                {"scale", "count", Real}},
        .flops = "6 (size/shards)",
        .efficiency_as = "adamw",
-       .fault = no_matrices},
+       .fault = no_matrices,
+       .place = place_factor_sums},
       // f = b f + (1 - b) (factor × sum + eps) with b = 1 - t^decay_rate for step t = 1, 2, …,
       // where 1 / factor is the number of elements of the sums. If coef is negative, f stays.
       {.kind = K::FactorMoments,
@@ -57,7 +59,8 @@ std::vector<KernelRow> rows::factors() {
        .in = {{"sum", "n", Real}, {"[coef]", "1", Real}},
        .out = {{"f", "n", Real, Update}},
        .flops = "5 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .place = place_factor_moments},
       // square [count] = factor × the sum of u², where u [i, j] = grad × coef / sqrt(row[i] col[j]
       // / mean), and mean is that of row, which is also that of col: of the one that is whole.
       {.kind = K::FactoredSquares,
@@ -72,7 +75,8 @@ std::vector<KernelRow> rows::factors() {
        .out = {{"square", "count", Real}},
        .flops = "7 (size/shards)",
        .efficiency_as = "adamw",
-       .fault = no_matrices},
+       .fault = no_matrices,
+       .place = place_factored_squares},
       // With the same u, and rate = lr, or min(lr, 1 / sqrt(t)) if `relative` is 1: a = rate ×
       // max(eps, sqrt(scale)) if eps is not 0, else rate; s = a u / max(1, sqrt(square) / clip);
       // with m, m = beta1 m + (1 - beta1) s, and s = m; w -= s + decay a w. If coef is negative,
@@ -91,7 +95,9 @@ std::vector<KernelRow> rows::factors() {
        .out = {{"w", "n", Own, Update, twice}, {"[m]", "n", Mixed, Update, twice}},
        .flops = "12 (size/shards)",
        .efficiency_as = "adamw",
-       .fault = no_matrices},
+       .moves_weights = true,
+       .fault = no_matrices,
+       .place = place_adafactor},
   };
 }
 

@@ -194,6 +194,7 @@ struct KernelRow {
   Formula flops = "0";
   std::string_view efficiency_as = {};  // the kernel whose efficiency curve it uses without its own
   Formula width = {};  // the extent that vectors run along; small ones cost efficiency. Empty: none
+  bool moves_weights = false;      // whether its first output is weights, which it updates
   bool may_be_stochastic = false;  // whether Kernel::stochastic may be set
   Tf32 tf32 = Tf32::Never;         // whether Kernel::tf32 may be set
   /// What is wrong with a kernel beyond missing operands and extents; empty if nothing is.

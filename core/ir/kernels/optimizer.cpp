@@ -1,6 +1,7 @@
 // Updates of weights, and the norm of the gradient that clips them.
 #include "core/base/float8.hpp"
 #include "core/base/quantized_state.hpp"
+#include "core/ir/kernels/placement.hpp"
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
@@ -30,14 +31,16 @@ std::vector<KernelRow> rows::optimizers() {
        .name = "fill",
        .dims = words("n"),
        .scalars = words("value"),
-       .out = {{"y", "n"}}},
+       .out = {{"y", "n"}},
+       .place = place_fill},
       // y (+)= sum of x
       {.kind = K::Sum,
        .name = "sum",
        .dims = words("n"),
        .in = {{"x", "n"}},
        .out = {{"y", "1", Real, Accumulate}},
-       .flops = "n"},
+       .flops = "n",
+       .place = place_sum},
       // y [blocks] (+)= sum of x² over each block of ceil(n / blocks) elements, in their order
       {.kind = K::NormSquared,
        .name = "norm_squared",
@@ -45,7 +48,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"x", "n"}},
        .out = {{"y", "blocks", Real, Accumulate}},
        .flops = "2 n",
-       .fault = no_blocks},
+       .fault = no_blocks,
+       .place = place_norm_squared},
       // norm = sqrt(sum of sq, in order) / loss_scale (1 if it is absent); coef = min(1, max_norm /
       // (norm + 1e-6)), or 1 if max_norm is 0. With loss_scale, coef is divided by it, too, and is
       // -1 if the norm is not finite: because a gradient is not, the optimizer is to do nothing.
@@ -55,7 +59,8 @@ std::vector<KernelRow> rows::optimizers() {
        .scalars = words("max_norm"),
        .in = {{"sq", "blocks", Real}, {"[loss_scale]", "1", Real}},
        .out = {{"coef", "1", Real}, {"norm", "1", Real}},
-       .flops = "blocks"},
+       .flops = "blocks",
+       .place = place_clip},
       // AdamW (Loshchilov and Hutter 2019) with the gradient grad × coef; the learning rate and the
       // number of the step come from the run (StepContext). If coef is negative, nothing changes.
       // The moments may be of fewer bits than the weights.
@@ -66,6 +71,7 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
        .out = {{"w", "n", Own, Update}, {"m", "n", Mixed, Update}, {"v", "n", Mixed, Update}},
        .flops = "16 n",
+       .moves_weights = true,
        .may_be_stochastic = true},
       // Adam (Kingma and Ba 2015) with the gradient grad × coef + decay w, likewise
       {.kind = K::Adam,
@@ -75,7 +81,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
        .out = {{"w", "n", Own, Update}, {"m", "n", Mixed, Update}, {"v", "n", Mixed, Update}},
        .flops = "17 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .moves_weights = true},
       // adamw with moments as quantized states, m with signs and v without (quantized_state.hpp).
       // The weights move by the new moments before these are rounded. Per moment, reading a code
       // takes about 8 operations and finding one 20.
@@ -89,6 +96,7 @@ std::vector<KernelRow> rows::optimizers() {
                {"v", "4 (n/block) + n", Byte, Update}},
        .flops = "72 n",
        .efficiency_as = "adamw",
+       .moves_weights = true,
        .fault = wrong_block},
       // b += rate × sign(mean(grad) - grad), where grad is the load of n experts (Wang et al. 2024,
       // algorithm 1; there rate is u). `load` keeps it, for who wants to know. The coefficient only
@@ -100,7 +108,9 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
        .out = {{"b", "n", Own, Update}, {"load", "n", Mixed, Update}},
        .flops = "4 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .moves_weights = true,
+       .place = place_measured},
       // Scales that follow from earlier steps (delayed scaling, NVIDIA Transformer Engine's
       // DelayedScaling). `grad` has the largest magnitudes of this step of n tensors, three for
       // each
@@ -117,7 +127,9 @@ std::vector<KernelRow> rows::optimizers() {
        .out = {{"scale", "n", Own, Update}, {"history", "n length", Mixed, Update}},
        .flops = "n length",
        .efficiency_as = "adamw",
-       .fault = bad_history},
+       .moves_weights = true,
+       .fault = bad_history,
+       .place = place_measured},
       // Of Muon (Jordan et al. 2024): m = momentum m + g, with g = grad × coef, and the direction d
       // =
       // g + momentum m if nesterov is 1, m if it is 0. If coef is negative, m stays and d = 0.
@@ -128,7 +140,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
        .out = {{"m", "n", Mixed, Update}, {"d", "n", Mixed}},
        .flops = "5 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .place = place_momentum},
       // y = x / (sqrt(sq) + eps); y may alias x
       {.kind = K::Normalize,
        .name = "normalize",
@@ -137,7 +150,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"x", "n"}, {"sq", "1", Real}},
        .out = {{"y", "n"}},
        .flops = "n",
-       .efficiency_as = "scale"},
+       .efficiency_as = "scale",
+       .place = place_normalize},
       // w -= lr × lr_factor × (d + decay w), where d is orthogonal. If coef is negative, nothing
       // changes; otherwise it means nothing here.
       {.kind = K::Muon,
@@ -147,7 +161,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"d", "n", Mixed}, {"[coef]", "1", Real}},
        .out = {{"w", "n", Own, Update}},
        .flops = "4 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .moves_weights = true},
       // t = factor × (from - w), or factor × w without `from`: with factor 1 / replicas, a
       // replica's
       // term of the mean over replicas of how far they have come, or of their weights
@@ -158,7 +173,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"w", "n", Mixed}, {"[from]", "n"}},
        .out = {{"t", "n"}},
        .flops = "2 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .place = place_replica_term},
       // The outer step of DiLoCo (Douillard et al. 2023) by the mean way d of the replicas: m =
       // momentum m + d; w -= lr × (d + momentum m if nesterov is 1, m if it is 0), as
       // torch.optim.SGD
@@ -169,7 +185,8 @@ std::vector<KernelRow> rows::optimizers() {
        .in = {{"d", "n"}},
        .out = {{"w", "n", Own, Update}, {"m", "n", Own, Update}},
        .flops = "6 n",
-       .efficiency_as = "adamw"},
+       .efficiency_as = "adamw",
+       .place = place_outer_sgd},
       // v = momentum v + (grad × coef + decay w); w -= lr v (as torch.optim.SGD), likewise
       {.kind = K::Sgd,
        .name = "sgd",
@@ -177,7 +194,8 @@ std::vector<KernelRow> rows::optimizers() {
        .scalars = words("momentum decay"),
        .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
        .out = {{"w", "n", Own, Update}, {"v", "n", Mixed, Update}},
-       .flops = "7 n"},
+       .flops = "7 n",
+       .moves_weights = true},
   };
 }
 

@@ -107,7 +107,23 @@ bool place(const Kernel& kernel, AxisOperands& operands);
 bool place_dense(const Kernel& kernel, AxisOperands& operands);
 bool place_vision(const Kernel& kernel, AxisOperands& operands);
 bool place_experts(const Kernel& kernel, AxisOperands& operands);
+/// An optimizer's: the gradient, the weights and the states must be of the same part.
 bool place_update(const Kernel& kernel, AxisOperands& operands);
+
+// The rules of kernels that have one of their own (placement_update.cpp); their rows name them.
+bool place_fill(const Kernel& kernel, AxisOperands& operands);
+bool place_sum(const Kernel& kernel, AxisOperands& operands);
+bool place_norm_squared(const Kernel& kernel, AxisOperands& operands);
+bool place_clip(const Kernel& kernel, AxisOperands& operands);
+bool place_measured(const Kernel& kernel, AxisOperands& operands);
+bool place_momentum(const Kernel& kernel, AxisOperands& operands);
+bool place_normalize(const Kernel& kernel, AxisOperands& operands);
+bool place_factor_sums(const Kernel& kernel, AxisOperands& operands);
+bool place_factor_moments(const Kernel& kernel, AxisOperands& operands);
+bool place_factored_squares(const Kernel& kernel, AxisOperands& operands);
+bool place_adafactor(const Kernel& kernel, AxisOperands& operands);
+bool place_replica_term(const Kernel& kernel, AxisOperands& operands);
+bool place_outer_sgd(const Kernel& kernel, AxisOperands& operands);
 
 namespace placing {
 

@@ -8,12 +8,7 @@
 namespace lockstep::verification {
 namespace {
 
-bool updates_weights(const Kernel& kernel) {
-  return kernel.kind == KernelKind::AdamW || kernel.kind == KernelKind::Adam ||
-         kernel.kind == KernelKind::AdamW8bit || kernel.kind == KernelKind::RouterBias ||
-         kernel.kind == KernelKind::DelayedScale || kernel.kind == KernelKind::Muon ||
-         kernel.kind == KernelKind::Adafactor || kernel.kind == KernelKind::Sgd;
-}
+bool updates_weights(const Kernel& kernel) { return info(kernel.kind).moves_weights; }
 
 /// Follows gradients through the step in list order. A byte counts as computed when a kernel other
 /// than a fill wrote it, or a collective whose source holds computed bytes. An all-reduce works in

@@ -41,6 +41,7 @@ struct DraftRole {
   std::vector<Unit> statistics;       // appended to role.units when nothing else is parallel to it
   BufferId losses;                    // one per microbatch, on the last stage only
   BufferId loss_scale;                // of the step; invalid if losses are not scaled
+  BufferId shard_numbers;  // 0, 1, 2, …; a rank's own piece is its position in the shard group
   std::vector<DraftUpdate> updates;  // empty if there is one update, after the pipeline has drained
 };
 

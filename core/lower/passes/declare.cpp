@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/lower/draft/data_axes.hpp"
+#include "core/lower/update/update_rule.hpp"
 
 namespace lockstep {
 namespace {
@@ -66,18 +67,16 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
     Unit unit = unit_of(draft, layout);
     const bool own_part = layout.split_axis == "vocabulary";  // of what all pipeline ranks divide
     unit.tied_copy = use.owner != coordinate && !own_part;
-    const OptimizerSpec& optimizer = draft.scenario.optimizer;
-    const bool quantizes = optimizer.state_dtype == StateDType::U8 && layout.has_gradient();
-    if (quantizes) unit.state_block = optimizer.state_block();
-    const bool scales = layout.moved_by == MovedBy::DelayedScale;
-    if (scales) unit.history = draft.scenario.training.fp8_amax_history_len;
+    const UpdateRule& rule = rule_of(draft.scenario.optimizer, layout);
+    if (!layout.frozen && rule.describe != nullptr) rule.describe(draft.scenario, unit);
     const auto add_state = [&](BufferKind kind, const std::string& name) {
       const BufferId state = declare_buffer(draft, out.role, kind, name, 0, use.layer);
       Buffer& buffer = out.role.buffers[state];
-      if (buffer.dtype == DType::U8 && !quantizes)
+      if (buffer.dtype == DType::U8 && unit.state_block == 0) {
         buffer.dtype = draft.dtype_of(BufferKind::Master);
+      }
       // Scales are powers of two, some of which float16 has not.
-      if (scales && kind != BufferKind::Optimizer) {
+      if (unit.history > 0 && kind != BufferKind::Optimizer) {
         buffer.dtype = sum_type(draft.dtype_of(BufferKind::Param));
       }
       buffer.bytes = shard_bytes(unit, buffer);
@@ -95,13 +94,9 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
         // Where the parameters stay on the device, a copy that the host updates.
         draft_unit.on_host = add_state(BufferKind::Master, layout.name + ".master");
       }
-      unit.factored = optimizer.is_adafactor() && layout.has_gradient();
-      if (!unit.factored || optimizer.first_moment_decay > 0) {
-        unit.states[StateKind::Moment1] = add_state(BufferKind::Optimizer, layout.name + ".m");
-      }
-      const bool adam = optimizer.is_adam() || (optimizer.is_muon() && !layout.orthogonalizes);
-      if (adam && layout.has_gradient()) {
-        unit.states[StateKind::Moment2] = add_state(BufferKind::Optimizer, layout.name + ".v");
+      for (const StateKind kind : rule.keeps(draft.scenario.optimizer)) {
+        const char* const suffix = kind == StateKind::Moment1 ? ".m" : ".v";
+        unit.states[kind] = add_state(BufferKind::Optimizer, layout.name + suffix);
       }
       draft_unit.grad = draft_unit.reduced =
           declare_buffer(draft, out.role, BufferKind::Grad, layout.name + ".grad",

@@ -7,6 +7,7 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/lower/update/update_rule.hpp"
 
 namespace lockstep {
 namespace {
@@ -223,7 +224,7 @@ void input(Draft& draft) {
       return list;
     });
   }
-  if (s.optimizer.is_adafactor() && s.strategy.state_shards() > 1) {
+  if (rule_of(s.optimizer, false).reads_shard_number && s.strategy.state_shards() > 1) {
     const auto last = static_cast<std::int32_t>(s.strategy.state_shards()) - 1;
     add(TableKind::Shards, [&](Coordinates) { return IndexList{{{0, last}}}; });
   }

@@ -1,6 +1,6 @@
 // reduce: sums gradients over the ranks that read other data. Whether the states are sharded
 // decides which of two ways is taken.
-#include "core/lower/passes/reduce.hpp"
+#include "core/lower/reduce/reduce.hpp"
 
 #include "core/lower/draft/dependencies.hpp"
 #include "core/lower/passes/passes.hpp"

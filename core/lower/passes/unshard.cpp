@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/lower/draft/codes.hpp"
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
-#include "core/lower/passes/codes.hpp"
 #include "core/lower/passes/passes.hpp"
 
 namespace lockstep {

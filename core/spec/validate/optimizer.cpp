@@ -68,10 +68,7 @@ void validate_muon(const Scenario& s, Faults& faults) {
   const OptimizerSpec& o = s.optimizer;
   faults.require(o.muon_lr >= 0, "optimizer.muon_lr", "must not be negative");
   faults.require(o.ns_steps >= 1, "optimizer.ns_steps", "must be at least 1");
-  if (!o.is_muon()) {
-    if (o.muon_lr != 0) faults.add("optimizer.muon_lr", "only name=Muon has it");
-    return;
-  }
+  if (!o.is_muon()) return;
   if (o.muon_lr > 0 && o.lr <= 0) {
     faults.add("optimizer.muon_lr", "is scheduled in proportion to lr, which must be positive");
   }
@@ -103,20 +100,7 @@ void validate_muon(const Scenario& s, Faults& faults) {
 
 void validate_adafactor(const Scenario& s, Faults& faults) {
   const OptimizerSpec& o = s.optimizer;
-  const OptimizerSpec none;
-  if (!o.is_adafactor()) {
-    const auto only = [&](bool given, const char* key) {
-      if (given) faults.add(key, "only name=Adafactor has it");
-    };
-    only(o.decay_rate != none.decay_rate, "optimizer.decay_rate");
-    only(o.clip_threshold != none.clip_threshold, "optimizer.clip_threshold");
-    only(o.eps_square != none.eps_square, "optimizer.eps_square");
-    only(o.eps_scale != none.eps_scale, "optimizer.eps_scale");
-    only(o.scale_parameter != none.scale_parameter, "optimizer.scale_parameter");
-    only(o.relative_step != none.relative_step, "optimizer.relative_step");
-    only(o.first_moment_decay != none.first_moment_decay, "optimizer.first_moment_decay");
-    return;
-  }
+  if (!o.is_adafactor()) return;
   faults.require(o.decay_rate < 0 && o.decay_rate >= -1, "optimizer.decay_rate",
                  "must be in [-1, 0): step t keeps 1 - t^decay_rate of the second moments");
   faults.require(o.clip_threshold > 0, "optimizer.clip_threshold", "must be positive");

@@ -1,6 +1,7 @@
 #include "core/spec/validate/warnings.hpp"
 
 #include <cmath>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -42,6 +43,15 @@ void warn_of_missing_fp8(const Scenario& s, std::vector<Warning>& found) {
                        "at the rate of " +
                        std::string(to_string(s.training.param_dtype())) +
                        ", so that fp8 costs time and gains none; leave it out"});
+}
+
+/// Sweeps over optimizers give keys that only some of them read.
+void warn_of_unread_keys(const OptimizerSpec& o, std::vector<Warning>& found) {
+  for (const OptimizerKey& key : kOptimizerKeys) {
+    if (!key.is_given(o) || info(o.name).reads(key.name)) continue;
+    found.push_back({"optimizer." + std::string(key.name),
+                     "has no effect: only name=" + optimizers_that_read(key.name) + " reads it"});
+  }
 }
 
 /// Tensor parallelism divides rows of the products that end a layer.
@@ -98,6 +108,7 @@ std::vector<Warning> warnings(const Scenario& s) {
   warn_of_missing_bfloat16(s, found);
   warn_of_missing_fp8(s, found);
   warn_of_divided_blocks(s, found);
+  warn_of_unread_keys(s.optimizer, found);
   return found;
 }
 

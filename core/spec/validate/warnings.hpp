@@ -17,7 +17,8 @@ struct Warning {
 
 /// Mistakes of distributed training that run without an error: batch norm on the statistics of few
 /// images, an order of samples that never changes, a scaled learning rate without warm-up, bfloat16
-/// on a card that computes it as float32. Requires validate(scenario).empty().
+/// on a card that computes it as float32, a key of another optimizer. Requires
+/// validate(scenario).empty().
 std::vector<Warning> warnings(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Tests what Adafactor adds to a program: memory and traffic to the byte, and what verify says of
 // sums that are not of all ranks.
-#include "core/lower/passes/adafactor.hpp"
+#include "core/lower/update/adafactor.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "core/lower/passes/reduce.hpp"
+#include "core/lower/reduce/reduce.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

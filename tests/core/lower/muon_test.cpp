@@ -1,12 +1,12 @@
 // Tests what Muon adds to a program: flops, memory and traffic to the formulas, and what verify
 // says of a matrix that is not whole.
-#include "core/lower/passes/muon.hpp"
+#include "core/lower/update/muon.hpp"
 
 #include <algorithm>
 #include <map>
 
 #include "core/ir/verify/verify.hpp"
-#include "core/lower/passes/update_functions.hpp"
+#include "core/lower/update/newton_schulz.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 

@@ -90,6 +90,21 @@ TEST_CASE("blocks of 8-bit moments that tensor parallelism cuts are warned of", 
   CHECK(warnings(s).empty());
 }
 
+TEST_CASE("a key that the optimizer does not read is warned of, with those that do",
+          "[core][spec]") {
+  const auto with = [](OptimizerKind name) {
+    Scenario s = vision(2, 32);
+    s.optimizer.name = name;
+    s.optimizer.momentum = 0.95;
+    return s;
+  };
+  CHECK_FALSE(warns(with(OptimizerKind::Sgd), "optimizer.momentum"));
+  CHECK(warns(with(OptimizerKind::AdamW), "optimizer.momentum"));
+  CHECK(warnings(with(OptimizerKind::AdamW)).back().message ==
+        "has no effect: only name=SGD or Muon reads it");
+  CHECK_FALSE(warns(vision(2, 32), "optimizer.momentum"));  // as it is by default
+}
+
 TEST_CASE("a scaled learning rate without warm-up is warned of", "[core][spec]") {
   Scenario s = vision(4, 32);
   s.lr_scheduler.scale_with_ranks = true;

@@ -1,9 +1,9 @@
-#include "core/lower/passes/codes.hpp"
+#include "core/lower/draft/codes.hpp"
 
 #include <string>
 
 #include "core/base/block_codes.hpp"
-#include "core/lower/passes/update_functions.hpp"
+#include "core/lower/draft/one_kernel.hpp"
 
 namespace lockstep {
 namespace {

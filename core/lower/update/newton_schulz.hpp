@@ -1,26 +1,11 @@
-// Update functions: what the passes of the update call, most of them a function of one kernel.
+// Newton-Schulz iterations, by which Muon makes a matrix nearly orthogonal (Jordan et al. 2024).
 #pragma once
 
-#include <array>
-#include <string>
-#include <vector>
+#include <cstdint>
 
 #include "core/ir/program.hpp"
 
 namespace lockstep {
-
-struct NamedOperand {
-  std::string name;  // empty if the operand is absent
-  DType dtype;
-};
-
-/// A function of one kernel. Its formals are the operands of the kernel: first `in`, then `out`.
-Function one_kernel(std::string name, Kernel kernel, const std::vector<NamedOperand>& in,
-                    const std::vector<NamedOperand>& out);
-
-/// A kernel without operands.
-Kernel bare_kernel(KernelKind kind, DType dtype, std::array<std::int64_t, kMaxDims> dims,
-                   std::array<double, 4> scalars = {});
 
 /// Newton-Schulz iterations on a matrix that a rank holds whole.
 struct NewtonSchulz {

@@ -1,11 +1,12 @@
 // reduce with shards: reduce-scatters a unit's gradient, when it is ready, to the ranks that update
 // its shards (Rajbhandari et al. 2020). ZeRO stage 1 keeps gradients whole, in one flat buffer. If
 // there are replicas of the shards (HYBRID_SHARD), the reduced shard is then summed over them. With
-// quantized gradients, ranks exchange codes of them instead (Wang et al. 2023, ZeRO++).
+// quantized gradients, ranks exchange codes of them instead (quantized.hpp).
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
-#include "core/lower/passes/codes.hpp"
-#include "core/lower/passes/reduce.hpp"
+#include "core/lower/draft/op_writer.hpp"
+#include "core/lower/reduce/quantized.hpp"
+#include "core/lower/reduce/reduce.hpp"
 
 namespace lockstep {
 namespace {
@@ -88,9 +89,10 @@ class Scatterer {
                                  : add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
       scatter(g.unit, place, g.buffer, shard);
       if (begun[g.unit]) {
-        Op add = add_op_of(layout.shard_elements, layer_of(out_, g.unit));
-        add.microbatch = role_.buffer(g.buffer).microbatch;
-        insertions_.push_back({place, add, {shard, unit.reduced}});
+        const DType type = draft_.dtype_of(BufferKind::Grad);
+        at(place, g.unit, role_.buffer(g.buffer).microbatch)
+            .call(copy_function(draft_, layout.shard_elements, type, type, true),
+                  {shard, unit.reduced});
       } else {
         unit.reduced = shard;
       }
@@ -99,13 +101,10 @@ class Scatterer {
     }
   }
 
-  Op add_op_of(std::int64_t elements, int layer) {
-    Op op;
-    op.stream = Stream::Reduce;
-    const DType dtype = draft_.dtype_of(BufferKind::Grad);
-    op.target = copy_function(draft_, elements, dtype, dtype, true).v;
-    op.layer = static_cast<std::int16_t>(layer);
-    return op;
+  /// Writes what reduces unit `u` into the list, at a place.
+  OpWriter at(std::size_t place, std::size_t u, Microbatch microbatch) {
+    return {draft_,     role_,          Phase::None,  layer_of(out_, u),
+            microbatch, Stream::Reduce, &insertions_, place};
   }
   /// The place directly after the op that makes a gradient ready, and after the gathers that go out
   /// with that op.
@@ -123,69 +122,19 @@ class Scatterer {
   void scatter(std::size_t u, std::size_t place, BufferId whole, BufferId shard) {
     const GroupId shards = role_.units[u].shard_group;
     if (!shards.valid()) return;
-    if (strategy_.zero_quantized_gradients) return exchange_codes(u, place, whole, shard);
-    Op op = collective(OpKind::ReduceScatter, Stream::Reduce, shards, layer_of(out_, u));
-    op.microbatch = role_.buffer(whole).microbatch;
-    insertions_.push_back({place, op, {whole, shard}});
-  }
-  /// ZeRO++'s reduce-scatter: codes of the gradient's pieces go to the ranks that own these, which
-  /// add up what they stand for. Where neighbours exchange first, each of them is sent the pieces
-  /// of all that have its place elsewhere, and their sums are then exchanged between these.
-  void exchange_codes(std::size_t u, std::size_t place, BufferId whole, BufferId shard) {
-    const GroupId shards = role_.units[u].shard_group;
-    const Mesh& mesh = draft_.program.mesh;
-    const std::int64_t ranks = group_size(mesh, draft_.program.group(shards));
-    const Buffer gradient = role_.buffer(whole);
-    CodedParts what{role_.units[u].shard_elements, ranks, strategy_.zero_quantized_block_size,
-                    strategy_.zero_quantized_gradients_bits};
-    const std::int64_t outer = mesh.size_of("dp_shard");
-    if (strategy_.inner_shards() == 1 || outer == 1) {
-      return exchange(u, place, shards, what, ranks, whole, shard);
+    const OpWriter writer = at(place, u, role_.buffer(whole).microbatch);
+    if (strategy_.zero_quantized_gradients) {
+      exchange_quantized(writer, shards, role_.units[u].shard_elements, whole, shard);
+    } else {
+      writer.communicate(OpKind::ReduceScatter, Stream::Reduce, shards, {whole, shard});
     }
-    std::vector<std::string_view> inner;
-    for (const int dim : draft_.program.group(shards).dims) {
-      if (mesh.dims[dim].name != "dp_shard") inner.push_back(mesh.dims[dim].name);
-    }
-    Buffer slices = gradient;
-    slices.kind = BufferKind::Comm;
-    slices.dtype = sum_type(gradient.dtype);
-    slices.bytes = Bytes{what.elements * outer * size_of(slices.dtype)};
-    slices.set_view({});
-    slices.offset = 0;
-    slices.name = draft_.name("slices");
-    const BufferId sums = add_buffer(role_, slices);
-    exchange(u, place, draft_.group("dp_inner", inner), what, ranks / outer, whole, sums);
-    what.parts = outer;
-    exchange(u, place, draft_.group("dp_outer", {"dp_shard"}), what, outer, sums, shard);
-  }
-  /// One exchange between `ranks` of a group, of the codes of `from`; `to` gets the sums of what
-  /// arrives.
-  void exchange(std::size_t u, std::size_t place, GroupId group, const CodedParts& what,
-                std::int64_t ranks, BufferId from, BufferId to) {
-    const int layer = layer_of(out_, u);
-    const Microbatch microbatch = role_.buffer(from).microbatch;
-    const BufferId sent = add_codes(draft_, role_, what.bytes(), layer);
-    const BufferId arrived = add_codes(draft_, role_, what.bytes(), layer);
-    const auto insert = [&](Op op, const std::vector<BufferId>& args) {
-      op.stream = Stream::Reduce;
-      op.layer = static_cast<std::int16_t>(layer);
-      op.microbatch = microbatch;
-      insertions_.push_back({place, op, args});
-    };
-    Op call;
-    call.target = to_codes(draft_, what, ranks, role_.buffer(from).dtype).v;
-    insert(call, {from, sent});
-    insert(collective(OpKind::AllToAll, Stream::Reduce, group, layer), {sent, arrived});
-    call.target = from_codes(draft_, what, ranks, role_.buffer(to).dtype).v;
-    insert(call, {arrived, to});
   }
   void sum_over_replicas(std::size_t u, std::size_t place) {
     const UnitLayout& layout = layout_of(draft_, out_.units[u]);
     if (replicas(draft_, layout) == 1) return;
-    insertions_.push_back({place,
-                           collective(OpKind::AllReduce, Stream::Replicate,
-                                      replica_group(draft_, layout), layer_of(out_, u)),
-                           {out_.units[u].reduced}});
+    at(place, u, -1)
+        .communicate(OpKind::AllReduce, Stream::Replicate, replica_group(draft_, layout),
+                     {out_.units[u].reduced});
   }
 
   Draft& draft_;

@@ -1,4 +1,4 @@
-#include "core/lower/passes/low_rank.hpp"
+#include "core/lower/reduce/low_rank.hpp"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,8 @@
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
-#include "core/lower/passes/update_functions.hpp"
+#include "core/lower/draft/one_kernel.hpp"
+#include "core/lower/draft/op_writer.hpp"
 
 namespace lockstep {
 namespace {
@@ -109,17 +110,14 @@ class Product {
 };
 
 /// The sum of one bucket.
-class BucketSum {
+class BucketSum : OpWriter {
  public:
   BucketSum(Draft& draft, DraftRole& out, GroupId group, std::size_t place,
             std::vector<Insertion>& insertions)
-      : draft_(draft),
+      : OpWriter{draft, out.role, Phase::None, -1, -1, Stream::Reduce, &insertions, place},
         out_(out),
-        role_(out.role),
         group_(group),
         ranks_(group.valid() ? group_size(draft.program.mesh, draft.program.group(group)) : 1),
-        place_(place),
-        insertions_(insertions),
         type_(draft.dtype_of(BufferKind::Grad)) {}
 
   void run(const std::vector<BucketPart>& bucket) {
@@ -133,30 +131,30 @@ class BucketSum {
         others += elements(part);
         continue;
       }
-      const MatrixShape shape = matrix_shape(draft_.program.parameters[p.parameter]);
+      const MatrixShape shape = matrix_shape(draft.program.parameters[p.parameter]);
       all.push_back({part, shape, p.low_rank, lefts, rights});
       lefts += shape.rows * p.low_rank;
       rights += shape.cols * p.low_rank;
     }
     const BufferId left = flat("left_factors", lefts), right = flat("right_factors", rights);
-    const bool feeds_back = draft_.scenario.strategy.power_sgd.use_error_feedback;
+    const bool feeds_back = draft.scenario.strategy.power_sgd.use_error_feedback;
     for (const Factors& f : all) {
       std::vector<BufferId> args = {gradient(f.part)};
       if (feeds_back) args.push_back(feedback(f.part));
       args.insert(args.end(), {sketch(f.part), left_of(left, f)});
-      call(f.part, Product(f.shape, f.rank, type_, feeds_back).project(), args);
+      call_for(f.part, Product(f.shape, f.rank, type_, feeds_back).project(), args);
     }
     add_up(left);
     for (const Factors& f : all) {
-      call(f.part, Product(f.shape, f.rank, type_, feeds_back).factor(),
-           {gradient(f.part), left_of(left, f), right_of(right, f)});
+      call_for(f.part, Product(f.shape, f.rank, type_, feeds_back).factor(),
+               {gradient(f.part), left_of(left, f), right_of(right, f)});
     }
     add_up(right);
     for (const Factors& f : all) {
       std::vector<BufferId> args = {left_of(left, f), right_of(right, f)};
       if (feeds_back) args.push_back(feedback(f.part));
       args.insert(args.end(), {sketch(f.part), gradient(f.part)});
-      call(f.part, Product(f.shape, f.rank, type_, feeds_back).restore(ranks_), args);
+      call_for(f.part, Product(f.shape, f.rank, type_, feeds_back).restore(ranks_), args);
     }
     if (group_.valid() && others > 0) add_up_rest(rest, flat("uncompressed", others));
   }
@@ -170,26 +168,26 @@ class BucketSum {
   };
 
   const UnitParameter& parameter(const BucketPart& part) const {
-    return role_.units[part.unit].parameters[part.parameter];
+    return role.units[part.unit].parameters[part.parameter];
   }
   std::int64_t elements(const BucketPart& part) const {
-    return held_elements(draft_.program, role_.units[part.unit], parameter(part));
+    return held_elements(draft.program, role.units[part.unit], parameter(part));
   }
   BufferId view(BufferId of, std::int64_t begin, std::int64_t count) {
     const std::int64_t size = size_of(type_);
-    return add_view(role_, of, begin * size, Bytes{count * size});
+    return add_view(role, of, begin * size, Bytes{count * size});
   }
   BufferId gradient(const BucketPart& part) {
     return view(out_.units[part.unit].grad, parameter(part).offset, elements(part));
   }
   BufferId feedback(const BucketPart& part) {
-    return view(role_.units[part.unit].states[StateKind::Feedback], parameter(part).offset,
+    return view(role.units[part.unit].states[StateKind::Feedback], parameter(part).offset,
                 elements(part));
   }
   BufferId sketch(const BucketPart& part) {
-    const Unit& unit = role_.units[part.unit];
-    const std::int64_t begin = sketch_offset(draft_.program, unit, part.parameter);
-    const std::int64_t end = sketch_offset(draft_.program, unit, part.parameter + 1);
+    const Unit& unit = role.units[part.unit];
+    const std::int64_t begin = sketch_offset(draft.program, unit, part.parameter);
+    const std::int64_t end = sketch_offset(draft.program, unit, part.parameter + 1);
     return view(unit.states[StateKind::Sketch], begin, end - begin);
   }
   BufferId left_of(BufferId lefts, const Factors& f) {
@@ -198,28 +196,17 @@ class BucketSum {
   BufferId right_of(BufferId rights, const Factors& f) {
     return view(rights, f.right, f.shape.cols * f.rank);
   }
-  BufferId flat(const char* name, std::int64_t count) {
-    Buffer buffer;
-    buffer.bytes = Bytes{count * size_of(type_)};
-    buffer.kind = BufferKind::Comm;
-    buffer.dtype = type_;
-    buffer.name = draft_.name(name);
-    return add_buffer(role_, buffer);
+  BufferId flat(const char* name, std::int64_t count) const {
+    return buffer(BufferKind::Comm, name, count, type_);
   }
-
-  void insert(Op op, int layer, const std::vector<BufferId>& args) {
-    op.stream = Stream::Reduce;
-    op.layer = static_cast<std::int16_t>(layer);
-    insertions_.push_back({place_, op, args});
+  void call_for(const BucketPart& part, const Function& function,
+                const std::vector<BufferId>& args) {
+    layer = layer_of(out_, part.unit);
+    call(function, args);
+    layer = -1;
   }
-  void call(const BucketPart& part, const Function& function, const std::vector<BufferId>& args) {
-    Op op;
-    op.target = draft_.function(function).v;
-    insert(op, layer_of(out_, part.unit), args);
-  }
-  void add_up(BufferId factors) {
-    if (!group_.valid()) return;
-    insert(collective(OpKind::AllReduce, Stream::Reduce, group_, -1), -1, {factors});
+  void add_up(BufferId factors) const {
+    if (group_.valid()) communicate(OpKind::AllReduce, Stream::Reduce, group_, {factors});
   }
   void add_up_rest(const std::vector<BucketPart>& rest, BufferId together) {
     const auto copy_all = [&](bool in) {
@@ -227,24 +214,21 @@ class BucketSum {
       for (const BucketPart& part : rest) {
         const std::int64_t count = elements(part);
         const BufferId own = gradient(part), other = view(together, at, count);
-        Op op;
-        op.target = copy_function(draft_, count, type_, type_, false).v;
-        insert(op, layer_of(out_, part.unit), {in ? own : other, in ? other : own});
+        layer = layer_of(out_, part.unit);
+        call(copy_function(draft, count, type_, type_, false),
+             {in ? own : other, in ? other : own});
         at += count;
       }
+      layer = -1;
     };
     copy_all(true);
     add_up(together);
     copy_all(false);
   }
 
-  Draft& draft_;
   DraftRole& out_;
-  Role& role_;
   const GroupId group_;
   const int ranks_;
-  const std::size_t place_;
-  std::vector<Insertion>& insertions_;
   const DType type_;
 };
 
@@ -263,14 +247,9 @@ void declare_low_rank(Draft& draft, DraftRole& out, std::size_t u, GroupId group
   }
   const std::int64_t factors = sketch_offset(draft.program, unit, unit.parameters.size());
   if (factors == 0) return;
+  const OpWriter writer{draft, out.role, Phase::None, layer_of(out, u)};
   const auto state = [&](const std::string& name, std::int64_t elements) {
-    Buffer buffer;
-    buffer.bytes = Bytes{elements * size_of(type)};
-    buffer.kind = BufferKind::Optimizer;
-    buffer.dtype = type;
-    buffer.layer = static_cast<std::int16_t>(layer_of(out, u));
-    buffer.name = draft.name(name);
-    return add_buffer(out.role, buffer);
+    return writer.buffer(BufferKind::Optimizer, name, elements, type);
   };
   if (what.use_error_feedback)
     unit.states[StateKind::Feedback] = state(unit.name + ".feedback", unit.elements);

@@ -6,8 +6,8 @@
 
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
-#include "core/lower/passes/low_rank.hpp"
-#include "core/lower/passes/reduce.hpp"
+#include "core/lower/reduce/low_rank.hpp"
+#include "core/lower/reduce/reduce.hpp"
 
 namespace lockstep {
 
