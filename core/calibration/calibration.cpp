@@ -79,6 +79,7 @@ std::vector<Shape> transformer_layer(std::int64_t tokens, std::int64_t width) {
       {K::AdamW, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
       {K::Adam, {12 * width * width}, {0.9, 0.95, 1e-8, 0.1}},
       {K::AdamW8bit, {12 * width * width, 256}, {0.9, 0.95, 1e-8, 0.1}},
+      {K::Lion, {12 * width * width}, {0.9, 0.99, 0.1}},
       {K::Momentum, {12 * width * width}, {0.95, 1}},
       {K::Normalize, {12 * width * width}, {1e-7}},
       {K::Muon, {12 * width * width}, {1, 0.1}},

@@ -20,6 +20,7 @@ enum class OptimizerKind {
   Muon,   // orthogonalized momentum for the matrices of blocks (Jordan et al. 2024), AdamW for all
           // else
   Adafactor,  // second moments by rows and columns (Shazeer & Stern 2018)
+  Lion,       // steps by the sign of an interpolated momentum (Chen et al. 2023)
 };
 
 /// How far Muon moves a matrix, beside the learning rate (the names are those of torch.optim.Muon).
@@ -114,6 +115,7 @@ inline constexpr std::array kOptimizers = {
     OptimizerRow{OptimizerKind::Adafactor, "Adafactor",
                  "decay_rate clip_threshold eps_square eps_scale scale_parameter relative_step "
                  "first_moment_decay"},
+    OptimizerRow{OptimizerKind::Lion, "Lion", "beta1 beta2", false, "", 3},
 };
 constexpr const OptimizerRow& info(OptimizerKind kind) {
   for (const OptimizerRow& row : kOptimizers) {

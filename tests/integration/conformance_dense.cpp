@@ -1,5 +1,6 @@
 // Cases of the kernels of dense layers, of losses and of the optimizer.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/base/documents.hpp"
@@ -213,6 +214,19 @@ void ConformanceCases::line(std::int64_t n) {
          .in = {random(n), clipped ? Numbers{0.25} : Numbers{}},
          .initial = {random(n), random(n)},
          .wide_in = clipped ? "ww" : ""});
+    // A mix that nearly cancels has the sign of its rounding; one of zeros has none.
+    Numbers momentum = random(n), gradient = random(n);
+    momentum[0] = gradient[0] = 0;
+    for (std::size_t i = 0; i < momentum.size(); ++i) {
+      const double mix = 0.9 * momentum[i] + (clipped ? 0.25 : 1) * 0.1 * gradient[i];
+      if (std::abs(mix) < 1e-2) gradient[i] = momentum[i];
+    }
+    add({.kind = K::Lion,
+         .dims = {n},
+         .scalars = {0.9, 0.99, 0.1},
+         .in = {gradient, clipped ? Numbers{0.25} : Numbers{}},
+         .initial = {random(n), momentum},
+         .wide_in = clipped ? "ww" : ""});
   }
   for (const bool starts : {false, true}) {
     add({.kind = K::ReplicaTerm,
@@ -273,13 +287,13 @@ void ConformanceCases::line(std::int64_t n) {
        .wide_in = " w"});
   // Moments of other types than the weights.
   for (const char* moments : {" ww", " nn"}) {
-    for (const K kind : {K::AdamW, K::Adam, K::Sgd}) {
-      const bool sgd = kind == K::Sgd;
+    for (const K kind : {K::AdamW, K::Adam, K::Sgd, K::Lion}) {
+      const bool one = kind == K::Sgd || kind == K::Lion;
       std::vector<Numbers> initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)};
-      if (sgd) initial.pop_back();
+      if (one) initial.pop_back();
       add({.kind = kind,
            .dims = {n},
-           .scalars = sgd ? std::vector{0.9, 0.1} : std::vector{0.9, 0.95, 1e-8, 0.1},
+           .scalars = one ? std::vector{0.9, 0.1, 0.1} : std::vector{0.9, 0.95, 1e-8, 0.1},
            .in = {wave(n, 0.3), {}},
            .initial = initial,
            .wide_out = moments});
@@ -343,12 +357,14 @@ void ConformanceCases::line(std::int64_t n) {
          .initial = {wave(n, 1.0), wave(n, 0.5), counted(n, 3)},
          .wide_in = "ww"});
   }
-  add({.kind = K::Sgd,
-       .dims = {n},
-       .scalars = {0.9, 0.1},
-       .in = {overflow, {-1.0}},
-       .initial = {wave(n, 1.0), wave(n, 0.5)},
-       .wide_in = "ww"});
+  for (const K kind : {K::Sgd, K::Lion}) {
+    add({.kind = kind,
+         .dims = {n},
+         .scalars = {0.9, 0.1, 0.1},
+         .in = {overflow, {-1.0}},
+         .initial = {wave(n, 1.0), wave(n, 0.5)},
+         .wide_in = "ww"});
+  }
   add({.kind = K::Momentum,
        .dims = {n},
        .scalars = {0.95, 1},

@@ -230,6 +230,29 @@ void run_adamw(const KernelArgs& args) {
   });
 }
 
+/// Lion (Chen et al. 2023, algorithm 2).
+template <class T>
+void run_lion(const KernelArgs& args) {
+  const double beta1 = args.scalars[0], beta2 = args.scalars[1];
+  const T b1 = static_cast<T>(beta1), c1 = static_cast<T>(1 - beta1);
+  const T b2 = static_cast<T>(beta2), c2 = static_cast<T>(1 - beta2);
+  const T lr = static_cast<T>(args.lr), keep = static_cast<T>(1 - args.lr * args.scalars[2]);
+  const T coef = static_cast<T>(read_factor(args, 1));
+  if (coef < 0) return;  // a gradient is not finite
+  const T* const grad = input<T>(args, 0);
+  T* const weight = output<T>(args, 0);
+  T* const first = output<T>(args, 1);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      const Vec<T> g = load(grad + i, n) * coef, m = load(first + i, n);
+      const Vec<T> mix = b1 * m + c1 * g;
+      const Vec<T> sign = mix > T(0) ? Vec<T>{} + T(1) : mix < T(0) ? Vec<T>{} - T(1) : Vec<T>{};
+      store(first + i, b2 * m + c2 * g, n);
+      store(weight + i, load(weight + i, n) * keep - lr * sign, n);
+    });
+  });
+}
+
 /// PyTorch's SGD with momentum (torch/optim/sgd.py, without dampening). The decay is added to the
 /// gradient. In PyTorch, the first momentum is the gradient itself; a buffer of zeros gives the
 /// same.

@@ -70,6 +70,7 @@ void fill_column(KernelFunction* column) {
   at(KernelKind::AdamW) = run_adamw<T, false>;
   at(KernelKind::Adam) = run_adamw<T, true>;
   at(KernelKind::AdamW8bit) = run_adamw<T, false>;  // of states that WidenedOperands has read
+  at(KernelKind::Lion) = run_lion<T>;
   at(KernelKind::Momentum) = run_momentum<T>;
   at(KernelKind::Normalize) = run_normalize<T>;
   at(KernelKind::Muon) = run_muon<T>;

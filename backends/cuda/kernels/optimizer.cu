@@ -1,5 +1,5 @@
-// AdamW, Adam, SGD and the elements of Muon over a shard. Weights have the kernel's type, gradients
-// and moments any type.
+// AdamW, Adam, SGD, Lion and the elements of Muon over a shard. Weights have the kernel's type,
+// gradients and moments any type.
 #include "backends/cuda/kernels/registry.hpp"
 #include "core/base/quantized_code.hpp"
 #include "core/base/random_rounding.hpp"
@@ -155,6 +155,39 @@ struct Sgd {
       weight[j] -= lr * velocity[j];
     }
     v.set_words(i, velocity);
+    store<N>(w + i, weight);
+  }
+};
+
+/// Lion (Chen et al. 2023, algorithm 2).
+template <class T>
+struct Lion {
+  using A = Acc<T>;
+  Ref grad, coefficient, m;
+  T* w;
+  A b1, c1, b2, c2;
+  double lr, decay;
+  const StepContext* step_at;  // where to read `lr` from on the GPU; null if it is known
+  __device__ void begin() {
+    if (step_at != nullptr) lr = step_at->lr;
+  }
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const A factor = coefficient ? coefficient.get<A>(0) : A(1);
+    if (factor < 0) return;  // a gradient is not finite
+    const auto step_size = static_cast<A>(lr);
+    const auto keep_weight = static_cast<A>(1 - times(lr, decay));
+    auto weight = load<N>(w + i);
+    auto first = m.get_words<N, A>(i);
+    const auto gradient = grad.get_words<N, A>(i);
+    for (int j = 0; j < N; ++j) {
+      const A g = gradient[j] * factor;
+      const A mix = b1 * first[j] + c1 * g;
+      const A sign = mix > 0 ? A(1) : mix < 0 ? A(-1) : A(0);
+      first[j] = b2 * first[j] + c2 * g;
+      weight[j] = weight[j] * keep_weight - step_size * sign;
+    }
+    m.set_words(i, first);
     store<N>(w + i, weight);
   }
 };
@@ -342,6 +375,23 @@ void run_sgd(const KernelCall& call, Queue& queue) {
   });
 }
 
+void run_lion(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    using A = Acc<T>;
+    const double beta1 = call.kernel->scalars[0], beta2 = call.kernel->scalars[1];
+    const Lion<T> f{input_ref(call, 0),    input_ref(call, 1),
+                    output_ref(call, 1),   output<T>(call, 0),
+                    static_cast<A>(beta1), static_cast<A>(1 - beta1),
+                    static_cast<A>(beta2), static_cast<A>(1 - beta2),
+                    call.context.lr,       call.kernel->scalars[2],
+                    call.context_at};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {f.w, f.m.at, f.grad.at},
+                 [&](auto w) { launch_update<w.kValue>(queue, f, n); });
+  });
+}
+
 void run_momentum(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
@@ -412,6 +462,7 @@ void add_optimizers(Registry& rows) {
   rows[KernelKind::AdamW] = {run_adamw, step_bytes};
   rows[KernelKind::Adam] = {run_adamw, step_bytes};
   rows[KernelKind::AdamW8bit] = {run_adamw, step_bytes};
+  rows[KernelKind::Lion] = {run_lion};
   rows[KernelKind::Momentum] = {run_momentum};
   rows[KernelKind::Normalize] = {run_normalize};
   rows[KernelKind::Muon] = {run_muon};

@@ -107,6 +107,15 @@ void adam(Operands& k) {
   k.out(0) = w - k.context().lr * (m / (v.sqrt() + eps));
 }
 
+/// Algorithm 2 of Chen et al. 2023.
+void lion(Operands& k) {
+  if (skips(k)) return;
+  const double beta1 = k.scalar(0), beta2 = k.scalar(1), decay = k.scalar(2);
+  const Row g = clipped(k), m = k.out(1).row(0), w = k.out(0).row(0);
+  k.out(0) = w - k.context().lr * ((beta1 * m + (1 - beta1) * g).sign() + decay * w);
+  k.out(1) = beta2 * m + (1 - beta2) * g;
+}
+
 /// Algorithm 1 of Wang et al. 2024, over the load of all ranks.
 void router_bias(Operands& k) {
   if (skips(k)) return;
@@ -169,6 +178,7 @@ void add_optimizer(Definitions& kernels) {
   kernels[KernelKind::AdamW] = adamw;
   kernels[KernelKind::AdamW8bit] = adamw;
   kernels[KernelKind::Adam] = adam;
+  kernels[KernelKind::Lion] = lion;
   kernels[KernelKind::RouterBias] = router_bias;
   kernels[KernelKind::Momentum] = momentum;
   kernels[KernelKind::Normalize] = normalize;

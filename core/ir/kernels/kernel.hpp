@@ -60,6 +60,7 @@ enum class KernelKind : std::uint8_t {
   AdamW,
   Adam,
   AdamW8bit,
+  Lion,
   RouterBias,
   DelayedScale,
   Momentum,

@@ -98,6 +98,18 @@ std::vector<KernelRow> rows::optimizers() {
        .efficiency_as = "adamw",
        .moves_weights = true,
        .fault = wrong_block},
+      // Lion (Chen et al. 2023, algorithm 2) with g = grad × coef: w -= lr × (sign(beta1 m +
+      // (1 - beta1) g) + decay w), then m = beta2 m + (1 - beta2) g. If coef is negative, nothing
+      // changes.
+      {.kind = K::Lion,
+       .name = "lion",
+       .dims = words("n"),
+       .scalars = words("beta1 beta2 decay"),
+       .in = {{"grad", "n", Mixed}, {"[coef]", "1", Real}},
+       .out = {{"w", "n", Own, Update}, {"m", "n", Mixed, Update}},
+       .flops = "11 n",
+       .efficiency_as = "adamw",
+       .moves_weights = true},
       // b += rate × sign(mean(grad) - grad), where grad is the load of n experts (Wang et al. 2024,
       // algorithm 1; there rate is u). `load` keeps it, for who wants to know. The coefficient only
       // says, if it is negative, that nothing changes.

@@ -17,6 +17,8 @@ const UpdateRule& rule_of(const OptimizerSpec& optimizer, bool matrices) {
       return matrices ? update_rules::kMuon : update_rules::kAdamW;
     case OptimizerKind::Adafactor:
       return update_rules::kAdafactor;
+    case OptimizerKind::Lion:
+      return update_rules::kLion;
   }
   return update_rules::kAdamW;
 }

@@ -45,6 +45,7 @@ extern const UpdateRule kAdamW;  // Adam, too
 extern const UpdateRule kSgd;
 extern const UpdateRule kMuon;  // of matrices; all else is updated by AdamW
 extern const UpdateRule kAdafactor;
+extern const UpdateRule kLion;
 extern const UpdateRule kRouterBias;
 extern const UpdateRule kDelayedScale;
 }  // namespace update_rules

@@ -258,7 +258,7 @@ TEST_CASE("gradients of embeddings and of the loss are their slopes", "[backends
   for (std::size_t i = 0; i < 21; ++i) CHECK(parts[0][i] == Approx(whole[0][i]).margin(1e-15));
 }
 
-TEST_CASE("an update of AdamW and of SGD by hand", "[backends][reference]") {
+TEST_CASE("an update of AdamW, of SGD and of Lion by hand", "[backends][reference]") {
   // Step 2 (t = 2), gradient 4 clipped by 0.5.
   const auto adam = run({K::AdamW,
                          {1},
@@ -275,6 +275,21 @@ TEST_CASE("an update of AdamW and of SGD by hand", "[backends][reference]") {
       run({K::Sgd, {1}, {{4}, {0.5}}, {0.9, 0.1}, {{10}, {1}}, false, {.step = 1, .lr = 0.2}});
   CHECK(sgd[1][0] == Approx(0.9 * 1 + 2 + 0.1 * 10));
   CHECK(sgd[0][0] == Approx(10 - 0.2 * 3.9));
+  // The mix 0.9 × -3 + 0.1 × 2 is negative, so that the weight grows by the learning rate.
+  const auto lion = [](double gradient) {
+    return run({K::Lion,
+                {1},
+                {{gradient}, {0.5}},
+                {0.9, 0.99, 0.1},
+                {{10}, {-3}},
+                false,
+                {.step = 1, .lr = 0.2}});
+  };
+  CHECK(lion(4)[0][0] == Approx(10 - 0.2 * (-1 + 0.1 * 10)));
+  CHECK(lion(4)[1][0] == Approx(0.99 * -3 + 0.01 * 2));
+  CHECK(lion(0)[1][0] == Approx(0.99 * -3));
+  CHECK(run({K::Lion, {1}, {{0}, {}}, {0.9, 0.99, 0}, {{10}, {0}}, false, {.lr = 0.2}})[0][0] ==
+        10);
   CHECK(run({K::NormSquared, {5, 2}, {{1, 2, 3, 4, 5}}})[0] == Values{14, 41});
   const auto clip = run({K::ClipCoefficient, {2}, {{9, 16}}, {1}});
   CHECK(clip[1][0] == 5);

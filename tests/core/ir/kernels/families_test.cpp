@@ -238,6 +238,13 @@ TEST_CASE("an update of weights counts its definition, and reads what it writes"
           v = momentum * v + (g * coef + decay * w);
           w = w - lr * v;
         }));
+  const Counted kept{0.9}, taken{0.1};  // of momentum and gradient; their sign is no arithmetic
+  CHECK(flops_of_one(KernelKind::Lion) == operations_of([&] {
+          const Counted clipped = g * coef;
+          const Counted sign = kept * v + taken * clipped;
+          v = kept * v + taken * clipped;
+          w = w - lr * (sign + decay * w);
+        }));
   const Counted way{0.5};
   CHECK(flops_of_one(KernelKind::ReplicaTerm) == operations_of([&] { return lr * (w - v); }));
   CHECK(flops_of_one(KernelKind::OuterSgd) == operations_of([&] {
