@@ -58,7 +58,8 @@ class CudaDevice final : public Device {
   /// The body of an op. It is called under the node's lock when everything before it on its stream
   /// has been issued.
   using Issue = std::function<Result<void>()>;
-  Result<void> enqueue_work(OpId id, Stream stream, Issue issue);
+  /// Nor is it called before that of op `behind` was, on whatever stream, if one is given.
+  Result<void> enqueue_work(OpId id, Stream stream, Issue issue, OpId behind = {});
   /// Enqueues a transfer with other ranks. `arrive` is called like an Issue; then the later work of
   /// the stream is held back until go_on().
   Result<void> enqueue_transfer(OpId id, Stream stream, Issue arrive);
@@ -66,7 +67,7 @@ class CudaDevice final : public Device {
   /// Enqueues a body that needs to know on the host what `prepare` has brought there, which is
   /// called like an Issue before it: it is called when the work that its stream has been given has
   /// ended.
-  Result<void> enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue);
+  Result<void> enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue, OpId behind);
 
   // For communicators, which hold the node's lock.
   Driver& driver() { return driver_; }
@@ -104,6 +105,7 @@ class CudaDevice final : public Device {
     Kind kind = Kind::Work;
     Issue issue;
     bool after_stream = false;  // not before the GPU has ended what the stream was given
+    OpId behind = {};           // not before this op has been issued; invalid: none
   };
   struct Queue {
     StreamHandle handle = nullptr;

@@ -154,8 +154,8 @@ Result<void> CudaDevice::wait(Stream waiter, OpId dependency) {
   return push(waiter, {dependency, Kind::Wait, nullptr});
 }
 
-Result<void> CudaDevice::enqueue_work(OpId id, Stream stream, Issue issue) {
-  return push(stream, {id, Kind::Work, std::move(issue)});
+Result<void> CudaDevice::enqueue_work(OpId id, Stream stream, Issue issue, OpId behind) {
+  return push(stream, {id, Kind::Work, std::move(issue), false, behind});
 }
 
 Result<void> CudaDevice::enqueue_transfer(OpId id, Stream stream, Issue arrive) {
@@ -179,9 +179,10 @@ Result<void> CudaDevice::push(Stream stream, Item item) {
   return {};
 }
 
-Result<void> CudaDevice::enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue) {
+Result<void> CudaDevice::enqueue_after(OpId id, Stream stream, Issue prepare, Issue issue,
+                                       OpId behind) {
   auto prepared = push(stream, {id, Kind::Prepare, std::move(prepare)});
-  return prepared ? push(stream, {id, Kind::Work, std::move(issue), true}) : prepared;
+  return prepared ? push(stream, {id, Kind::Work, std::move(issue), true, behind}) : prepared;
 }
 
 Result<void> CudaDevice::check_on_host(Stream stream, std::function<Result<void>()> check) {
@@ -193,6 +194,7 @@ Result<void> CudaDevice::check_on_host(Stream stream, std::function<Result<void>
 bool CudaDevice::can_issue(const Queue& q) const {
   if (q.items.empty() || q.held) return false;
   const Item& front = q.items.front();
+  if (front.behind.valid() && !issued_[front.behind]) return false;
   if (front.after_stream) {
     const auto idle = driver_.idle(q.handle);
     return !idle || *idle;  // after an error the call that follows says so

@@ -260,11 +260,19 @@ void NcclWorld::abort() {
 NcclCommunicator::NcclCommunicator(const Program& program, Rank rank, CudaDevice& device,
                                    NcclWorld& world, double timeout)
     : program_(program), rank_(rank), device_(device), world_(world) {
-  for (const Op& op : program.role_of(rank).ops) {
+  // Where the host waits for counts of rows, it holds a stream's calls back, and goes on with those
+  // of other streams. Ranks wait at different places, so that the order of the list is kept for
+  // each communicator.
+  std::map<CommHandle, OpId> last;
+  for (const OpId id : program.role_of(rank).ops.ids()) {
+    const Op& op = program.role_of(rank).op(id);
     Route route = route_of(program, rank, op);
-    CommHandle comm = nullptr;
-    if (!route.members.empty()) comm = world.comm(rank, key_of(route, op));
-    places_.push_back({std::move(route), comm});
+    if (route.members.empty()) {
+      places_.push_back({});
+      continue;
+    }
+    const CommHandle comm = world.comm(rank, key_of(route, op));
+    places_.push_back({std::move(route), comm, std::exchange(last[comm], id)});
   }
   const auto watch = [this]() -> Result<void> {
     if (auto well = device_.node().failure().result(); !well) {
@@ -284,11 +292,12 @@ Result<void> NcclCommunicator::enqueue(OpId id, const Op& op, std::span<std::byt
                                 static_cast<int>(place.route.members.size()));
   if (!party) return party.error();
   if (is_counted(op.kind)) return enqueue_rows(id, op, place, *party);
-  return device_.enqueue_work(id, op.stream, [this, &place, party = *party, stream = op.stream] {
+  const auto issue_op = [this, &place, party = *party, stream = op.stream] {
     return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
       return issue(nccl, place, party, device_.handle(stream));
     });
-  });
+  };
+  return device_.enqueue_work(id, op.stream, issue_op, place.behind);
 }
 
 /// The host must know the counts before it can ask for messages of these sizes: they are copied to
@@ -306,7 +315,7 @@ Result<void> NcclCommunicator::enqueue_rows(OpId id, const Op& op, const Place& 
     return driver.copy(device_.handle(stream), counts + bytes,
                        reinterpret_cast<const std::byte*>(party.comes), bytes);
   };
-  return device_.enqueue_after(id, stream, prepare, [this, &place, party, bytes, counts, stream] {
+  const auto issue_op = [this, &place, party, bytes, counts, stream] {
     const auto of = [&](std::int64_t offset) {
       return rows_of_members(reinterpret_cast<const std::int32_t*>(counts + offset), party.parts,
                              to_size(party.members));
@@ -323,7 +332,8 @@ Result<void> NcclCommunicator::enqueue_rows(OpId id, const Op& op, const Place& 
     return world_.call(place.comm, device_.node(), [&](Nccl& nccl) {
       return issue_rows(nccl, place, party, going, coming, device_.handle(stream));
     });
-  });
+  };
+  return device_.enqueue_after(id, stream, prepare, issue_op, place.behind);
 }
 
 /// One group of messages, in which no send waits for another.

@@ -92,6 +92,9 @@ class NcclCommunicator final : public Communicator {
   struct Place {
     Route route;
     CommHandle comm = nullptr;
+    /// The op before it that calls the same communicator, whose calls all members must make in one
+    /// order; invalid: none.
+    OpId behind;
   };
   Result<void> enqueue_rows(OpId id, const Op& op, const Place& place, const Party& party);
   static Result<void> issue_rows(Nccl& nccl, const Place& place, const Party& party,
