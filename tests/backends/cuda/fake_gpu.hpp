@@ -384,14 +384,16 @@ class FakeGpu : public Driver {
   }
   /// Runs one item of a random stream that can go on; false if none can.
   bool run_one() {
-    std::vector<FakeStream*> ready;
+    ready_.clear();
     for (const auto& stream : streams_) {
-      if (!stream->items.empty() && stream->items.front().ready()) ready.push_back(stream.get());
+      if (!stream->items.empty() && stream->items.front().ready()) ready_.push_back(stream.get());
     }
-    waits_for_others_ = !ready.empty();
-    std::shuffle(ready.begin(), ready.end(), random_);
-    for (FakeStream* stream : ready) {
+    waits_for_others_ = !ready_.empty();
+    for (std::size_t tried = 0; tried < ready_.size(); ++tried) {
+      std::uniform_int_distribution<std::size_t> any(tried, ready_.size() - 1);
+      std::swap(ready_[tried], ready_[any(random_)]);
       ++clock_;
+      FakeStream* const stream = ready_[tried];
       if (!stream->items.front().run()) continue;
       stream->items.pop_front();
       return true;
@@ -405,6 +407,7 @@ class FakeGpu : public Driver {
   FakeKernels kernels_;
   std::optional<Error> failure_;
   std::vector<std::unique_ptr<FakeStream>> streams_;
+  std::vector<FakeStream*> ready_;  // of run_one(), which is called for every item
   std::vector<std::unique_ptr<Event>> events_;
   std::vector<std::unique_ptr<Graph>> graphs_;
   Graph* capture_ = nullptr;
