@@ -97,6 +97,12 @@ BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes) {
   return piece;
 }
 
+BufferId own_parameters(Role& role, const Unit& unit) {
+  if (!unit.whole_param) return unit.param();
+  const Bytes bytes{unit.shard_elements * size_of(role.buffer(unit.param()).dtype)};
+  return add_piece(role, unit.param(), unit.shard_group, bytes);
+}
+
 void add_op(Role& role, Op op, const std::vector<BufferId>& args) {
   op.args_begin = static_cast<std::uint32_t>(role.args.size());
   op.args_count = static_cast<std::uint16_t>(args.size());

@@ -41,6 +41,9 @@ BufferId add_buffer(Role& role, Buffer buffer);
 BufferId add_view(Role& role, BufferId parent, std::int64_t offset, Bytes bytes);
 /// A view of `parent` that is a piece: its i-th `bytes` for member i of `group`.
 BufferId add_piece(Role& role, BufferId parent, GroupId group, Bytes bytes);
+/// What the rank updates of a unit's parameters as the forward pass reads them: all that it has, or
+/// its own piece.
+BufferId own_parameters(Role& role, const Unit& unit);
 void add_op(Role& role, Op op, const std::vector<BufferId>& args);
 
 /// An op to insert before the op that has index `before`, or at the end if that is ops.size().

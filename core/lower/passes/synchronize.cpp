@@ -42,7 +42,8 @@ class UnitSynchronization : OpWriter {
   void begin() {
     term_ = shard_buffer(BufferKind::Comm, "way");
     const BufferId weights =
-        fetched(unit().has(StateKind::Master) ? unit().states[StateKind::Master] : own_param());
+        fetched(unit().has(StateKind::Master) ? unit().states[StateKind::Master]
+                                              : own_parameters(role, unit()));
     std::vector<BufferId> args = {weights};
     if (unit().has(StateKind::Outer)) {
       args.push_back(from_ = fetched(unit().states[StateKind::Outer]));
@@ -77,7 +78,7 @@ class UnitSynchronization : OpWriter {
       result = from_;
     }
     if (unit().has(StateKind::Master)) take(result, unit().states[StateKind::Master]);
-    const BufferId own = own_param();
+    const BufferId own = own_parameters(role, unit());
     take(result, own);
     if (!unit().whole_param || unit().gathered_late) return;
     communicate(OpKind::AllGather, Stream::Gather, unit().shard_group, {own, unit().param()});
@@ -112,12 +113,6 @@ class UnitSynchronization : OpWriter {
     const DType to = role.buffer(here).dtype;
     call(copy_function(draft, unit().shard_elements, type_, to, false), {result, here});
     bring_back(here, weights);
-  }
-  /// The part of the parameters that the rank updates.
-  BufferId own_param() const {
-    if (!unit().whole_param) return unit().param();
-    const Bytes bytes{unit().shard_elements * size_of(role.buffer(unit().param()).dtype)};
-    return add_piece(role, unit().param(), unit().shard_group, bytes);
   }
 
   const std::size_t index_;

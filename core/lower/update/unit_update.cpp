@@ -15,11 +15,7 @@ UnitUpdate::UnitUpdate(Draft& draft, DraftRole& out, std::size_t unit, BufferId 
       coefficient(coefficient) {}
 
 BufferId UnitUpdate::own() {
-  if (!own_.valid()) {
-    const Bytes bytes{elements() * size_of(draft.dtype_of(BufferKind::Param))};
-    own_ = unit().whole_param ? add_piece(role, unit().param(), unit().shard_group, bytes)
-                              : unit().param();
-  }
+  if (!own_.valid()) own_ = own_parameters(role, unit());
   return own_;
 }
 

@@ -30,7 +30,7 @@ struct UnitUpdate : OpWriter {
   std::int64_t elements() const { return unit().shard_elements; }
   double weight_decay() const { return layout().decays ? optimizer().weight_decay : 0; }
 
-  /// What the rank updates of the parameters as the forward pass reads them.
+  /// own_parameters() of the unit, declared once.
   BufferId own();
   /// What the rule moves: the master copy, if there is one, or own().
   BufferId weights();
