@@ -129,9 +129,15 @@ double bytes_besides(const Kernel& kernel, const FrameworkSpec& f) {
     case KernelKind::HeadNormBackwardInput:
       return f.fused_norm ? 0 : elements(kernel) * (72 - 3 * size);
     case KernelKind::GeluForward:
+    case KernelKind::SquaredReluForward:
+    case KernelKind::SoftcapForward:
     case KernelKind::SwigluForward:
+    case KernelKind::GegluForward:
     case KernelKind::GeluBackward:
+    case KernelKind::SquaredReluBackward:
+    case KernelKind::SoftcapBackward:
     case KernelKind::SwigluBackward:
+    case KernelKind::GegluBackward:
       return f.fused_activation ? 0 : elements(kernel) * 2 * size;
     case KernelKind::RaggedActivationForward:
     case KernelKind::RaggedActivationBackward: {  // of the rows that are expected

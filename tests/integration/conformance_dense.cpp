@@ -104,6 +104,8 @@ void ConformanceCases::rows_and_columns(std::int64_t rows, std::int64_t cols) {
   add({.kind = K::Add, .dims = {rows, cols}, .in = {random(n), random(n), {}}, .aliases = {0}});
   add({.kind = K::SwigluForward, .dims = {rows, cols}, .in = {random(2 * n, 6.0)}});
   add({.kind = K::SwigluBackward, .dims = {rows, cols}, .in = {random(n), random(2 * n, 6.0)}});
+  add({.kind = K::GegluForward, .dims = {rows, cols}, .in = {wave(2 * n, 4.0)}});
+  add({.kind = K::GegluBackward, .dims = {rows, cols}, .in = {wave(n, 1.0), wave(2 * n, 4.0)}});
   for (const bool accumulate : {false, true}) {
     add({.kind = K::CrossEntropy,
          .dims = {rows, cols},
@@ -173,6 +175,17 @@ void ConformanceCases::line(std::int64_t n) {
   add({.kind = K::GeluForward, .dims = {n}, .in = {random(n, 6.0)}});
   add({.kind = K::GeluBackward, .dims = {n}, .in = {random(n), random(n, 6.0)}});
   add({.kind = K::GeluBackward, .dims = {n}, .in = {random(n), random(n, 60.0)}, .aliases = {0}});
+  add({.kind = K::SquaredReluForward, .dims = {n}, .in = {wave(n, 1.0)}});
+  add({.kind = K::SquaredReluBackward,
+       .dims = {n},
+       .in = {wave(n, 1.0), wave(n, 1.0)},
+       .aliases = {0}});
+  add({.kind = K::SoftcapForward, .dims = {n}, .scalars = {1.5}, .in = {wave(n, 6.0)}});
+  add({.kind = K::SoftcapBackward,
+       .dims = {n},
+       .scalars = {1.5},
+       .in = {wave(n, 1.0), wave(n, 3.0)},
+       .aliases = {0}});
   add({.kind = K::ReluForward, .dims = {n}, .in = {random(n)}});
   add({.kind = K::ReluBackward, .dims = {n}, .in = {random(n), random(n)}, .aliases = {0}});
   add({.kind = K::Fill, .dims = {n}, .scalars = {0.75}});

@@ -46,8 +46,8 @@ struct Bf16Functions {
 /// implemented.
 struct KernelTable {
   const char* isa = "";
-  KernelFunction f32[96] = {};
-  KernelFunction f64[96] = {};
+  KernelFunction f32[128] = {};
+  KernelFunction f64[128] = {};
   Bf16Functions bf16;
   /// c[m,n] = beta * c + op(a)[m,k] op(b)[k,n] on the calling thread; beta is 0 or 1.
   void (*gemm_f32)(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,

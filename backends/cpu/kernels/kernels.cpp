@@ -18,7 +18,7 @@
 namespace lockstep::cpu {
 namespace {
 
-static_assert(kNumKernelKinds <= 96);
+static_assert(kNumKernelKinds <= 128);
 static_assert(kMaxOperands <= 8);
 
 bool is_real(DType t) {

@@ -1,4 +1,4 @@
-// GELU, SwiGLU, ReLU, rotary embedding, AdamW, SGD and fill. Included by isa_*.cpp only.
+// Activations, rotary embedding, AdamW, SGD and fill. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/kernels/simd_math.hpp"
@@ -10,42 +10,136 @@ namespace {
 
 inline constexpr int64_t kElementGrain = 16384;  // a multiple of every vector width
 
-/// The constants of gelu(x) = x sigmoid(2 u), where u = sqrt(2/pi) (x + 0.044715 x^3). It equals
-/// 0.5 x (1 + tanh u), without the cancellation of that for negative x.
+/// A function of one element, and its slope.
+template <class T>
+struct ValueAndSlope {
+  Vec<T> value, slope;
+};
+
+/// gelu(x) = x sigmoid(2 u), where u = sqrt(2/pi) (x + 0.044715 x^3). It equals 0.5 x (1 + tanh u),
+/// without the cancellation of that for negative x.
 template <class T>
 struct Gelu {
   static constexpr T kScale = T(1.5957691216057307117597842397375);  // 2 sqrt(2/pi)
   static constexpr T kCubic = T(0.044715);
+  static Vec<T> value(Vec<T> x) { return x * sigmoid<T>(kScale * (x + kCubic * (x * x * x))); }
+  static ValueAndSlope<T> both(Vec<T> x) {
+    const Vec<T> square = x * x;
+    const Vec<T> e = exponential(-kScale * (x + kCubic * (square * x)));
+    const Vec<T> s = T(1) / (T(1) + e);
+    const Vec<T> one_less_s = e * s;  // 1 - s without cancellation
+    const Vec<T> slope = kScale * (T(1) + T(3) * kCubic * square);
+    return {x * s, s + x * s * one_less_s * slope};
+  }
+};
+
+/// silu(x) = x sigmoid(x), the gate of SwiGLU.
+template <class T>
+struct Silu {
+  static Vec<T> value(Vec<T> x) { return x * sigmoid<T>(x); }
+  static ValueAndSlope<T> both(Vec<T> x) {
+    const Vec<T> e = exponential(-x);
+    const Vec<T> s = T(1) / (T(1) + e);
+    return {x * s, s * (T(1) + x * (e * s))};
+  }
 };
 
 template <class T>
-void run_gelu_forward(const KernelArgs& args) {
+struct SquaredRelu {
+  static Vec<T> value(Vec<T> x) {
+    const Vec<T> kept = max<T>(x, Vec<T>{});
+    return kept * kept;
+  }
+  static ValueAndSlope<T> both(Vec<T> x) { return {value(x), T(2) * max<T>(x, Vec<T>{})}; }
+};
+
+/// y = f(x)
+template <class T, class F>
+void run_function_forward(const KernelArgs& args) {
   const T* const x = input<T>(args, 0);
   T* const y = output<T>(args, 0);
   parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
-    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
-      const Vec<T> v = load(x + i, n);
-      const Vec<T> argument = Gelu<T>::kScale * (v + Gelu<T>::kCubic * (v * v * v));
-      store(y + i, v * sigmoid<T>(argument), n);
-    });
+    for_vectors<T>(begin, end,
+                   [&](int64_t i, auto n) { store(y + i, F::value(load(x + i, n)), n); });
   });
 }
 
-template <class T>
-void run_gelu_backward(const KernelArgs& args) {
+/// dx = dy f'(x)
+template <class T, class F>
+void run_function_backward(const KernelArgs& args) {
   const T* const dy = input<T>(args, 0);
   const T* const x = input<T>(args, 1);
   T* const dx = output<T>(args, 0);
   parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
     for_vectors<T>(begin, end, [&](int64_t i, auto n) {
-      const Vec<T> v = load(x + i, n);
-      const Vec<T> square = v * v;
-      const Vec<T> e = exponential(-Gelu<T>::kScale * (v + Gelu<T>::kCubic * (square * v)));
-      const Vec<T> s = T(1) / (T(1) + e);
-      const Vec<T> one_less_s = e * s;  // 1 - s without cancellation
-      const Vec<T> slope = Gelu<T>::kScale * (T(1) + T(3) * Gelu<T>::kCubic * square);
-      store(dx + i, load(dy + i, n) * (s + v * s * one_less_s * slope), n);
+      store(dx + i, load(dy + i, n) * F::both(load(x + i, n)).slope, n);
     });
+  });
+}
+
+/// y = cap tanh(x / cap)
+template <class T>
+void run_softcap_forward(const KernelArgs& args) {
+  const T* const x = input<T>(args, 0);
+  T* const y = output<T>(args, 0);
+  const T cap = static_cast<T>(args.scalars[0]), factor = 1 / cap;
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      store(y + i, cap * hyperbolic_tangent<T>(load(x + i, n) * factor), n);
+    });
+  });
+}
+
+template <class T>
+void run_softcap_backward(const KernelArgs& args) {
+  const T* const dy = input<T>(args, 0);
+  const T* const x = input<T>(args, 1);
+  T* const dx = output<T>(args, 0);
+  const T factor = static_cast<T>(1 / args.scalars[0]);
+  parallel(*args.team, args.dims[0], kElementGrain, [&](int64_t begin, int64_t end) {
+    for_vectors<T>(begin, end, [&](int64_t i, auto n) {
+      // 1 - tanh²(u) = 4 e / (1 + e)² with e = exp(-2 |u|), without cancellation where tanh is
+      // near 1.
+      const Vec<T> u = load(x + i, n) * factor;
+      const Vec<T> e = exponential(T(-2) * max<T>(u, -u));
+      store(dx + i, load(dy + i, n) * (T(4) * e / ((T(1) + e) * (T(1) + e))), n);
+    });
+  });
+}
+
+/// y [rows, cols] = f(x[:, :cols]) x[:, cols:]
+template <class T, class F>
+void run_gated_forward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const gate = input<T>(args, 0) + r * 2 * cols;
+      const T* const up = gate + cols;
+      T* const y = output<T>(args, 0) + r * cols;
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        store(y + i, F::value(load(gate + i, n)) * load(up + i, n), n);
+      });
+    }
+  });
+}
+
+template <class T, class F>
+void run_gated_backward(const KernelArgs& args) {
+  const int64_t rows = args.dims[0], cols = args.dims[1];
+  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const dy = input<T>(args, 0) + r * cols;
+      const T* const gate = input<T>(args, 1) + r * 2 * cols;
+      const T* const up = gate + cols;
+      T* const d_gate = output<T>(args, 0) + r * 2 * cols;
+      T* const d_up = d_gate + cols;
+      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
+        const ValueAndSlope<T> of_gate = F::both(load(gate + i, n));
+        const Vec<T> d = load(dy + i, n), u = load(up + i, n);
+        store(d_gate + i, d * u * of_gate.slope, n);
+        store(d_up + i, d * of_gate.value, n);
+      });
+    }
   });
 }
 
@@ -119,48 +213,11 @@ void run_scale(const KernelArgs& args) {
 }
 
 template <class T>
-void run_swiglu_forward(const KernelArgs& args) {
-  const int64_t rows = args.dims[0], cols = args.dims[1];
-  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const T* const gate = input<T>(args, 0) + r * 2 * cols;
-      const T* const up = gate + cols;
-      T* const y = output<T>(args, 0) + r * cols;
-      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
-        const Vec<T> g = load(gate + i, n);
-        store(y + i, g * sigmoid<T>(g) * load(up + i, n), n);
-      });
-    }
-  });
-}
-
-template <class T>
-void run_swiglu_backward(const KernelArgs& args) {
-  const int64_t rows = args.dims[0], cols = args.dims[1];
-  parallel(*args.team, rows, row_grain(cols), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const T* const dy = input<T>(args, 0) + r * cols;
-      const T* const gate = input<T>(args, 1) + r * 2 * cols;
-      const T* const up = gate + cols;
-      T* const d_gate = output<T>(args, 0) + r * 2 * cols;
-      T* const d_up = d_gate + cols;
-      for_vectors<T>(0, cols, [&](int64_t i, auto n) {
-        const Vec<T> g = load(gate + i, n), d = load(dy + i, n), u = load(up + i, n);
-        const Vec<T> e = exponential(-g);
-        const Vec<T> s = T(1) / (T(1) + e);
-        store(d_gate + i, d * u * (s * (T(1) + g * (e * s))), n);
-        store(d_up + i, d * (g * s), n);
-      });
-    }
-  });
-}
-
-template <class T>
 void run_rope(const KernelArgs& args) {
   const int64_t batch = args.dims[0], seq = args.dims[1], heads = args.dims[2];
   const int64_t head_dim = args.dims[3], row_heads = args.dims[4], half = head_dim / 2;
   const double sign = args.dims[5] != 0 ? -1.0 : 1.0;
-  const int64_t skip = args.dims[6];
+  const int64_t skip = args.dims[6], stride = skip + head_dim + args.dims[7];
   T* const x = output<T>(args, 0) + skip;
   const std::int32_t* const starts = input<std::int32_t>(args, 1);
   // The team splits positions, so that sines are computed once for all batches and heads.
@@ -182,7 +239,7 @@ void run_rope(const KernelArgs& args) {
       }
       for (int64_t b = 0; b < batch; ++b) {
         for (int64_t h = 0; h < heads; ++h) {
-          T* const low = x + ((b * seq + s) * row_heads + h) * (skip + head_dim);
+          T* const low = x + ((b * seq + s) * row_heads + h) * stride;
           T* const high = low + half;
           for_vectors<T>(0, half, [&](int64_t i, auto n) {
             const Vec<T> l = load(low + i, n), u = load(high + i, n);

@@ -97,7 +97,7 @@ void run_ragged_gemm_weight(const KernelArgs& args) {
 
 /// The activation without counts, of as many rows of each block as they say. `widths`: columns of
 /// the inputs but the last, which is counts, and then of the output.
-template <class T, KernelFunction Gelu, KernelFunction Swiglu, int kInputs>
+template <class T, KernelFunction kPlain, KernelFunction kGated, int kInputs>
 void run_ragged_activation(const KernelArgs& args, const int64_t (&widths)[kInputs + 1]) {
   const int64_t cols = args.dims[2], gated = args.dims[3], blocks = args.dims[5];
   const int64_t parts = args.dims[4] / blocks, places = args.dims[0] / blocks;
@@ -113,18 +113,20 @@ void run_ragged_activation(const KernelArgs& args, const int64_t (&widths)[kInpu
     };
     for (int i = 0; i < kInputs; ++i) of_rows.in[i] = skip(args.in[i], widths[i]);
     of_rows.out[0] = skip(args.out[0], widths[kInputs]);
-    gated != 0 ? Swiglu(of_rows) : Gelu(of_rows);
+    gated != 0 ? kGated(of_rows) : kPlain(of_rows);
   }
 }
 template <class T>
 void run_ragged_activation_forward(const KernelArgs& args) {
   const int64_t cols = args.dims[2], pre = (1 + args.dims[3]) * cols;
-  run_ragged_activation<T, run_gelu_forward<T>, run_swiglu_forward<T>, 1>(args, {pre, cols});
+  run_ragged_activation<T, run_function_forward<T, Gelu<T>>, run_gated_forward<T, Silu<T>>, 1>(
+      args, {pre, cols});
 }
 template <class T>
 void run_ragged_activation_backward(const KernelArgs& args) {
   const int64_t cols = args.dims[2], pre = (1 + args.dims[3]) * cols;
-  run_ragged_activation<T, run_gelu_backward<T>, run_swiglu_backward<T>, 2>(args, {cols, pre, pre});
+  run_ragged_activation<T, run_function_backward<T, Gelu<T>>, run_gated_backward<T, Silu<T>>, 2>(
+      args, {cols, pre, pre});
 }
 
 template <class T>

@@ -1,4 +1,4 @@
-// Square root, exponential and sigmoid of vectors. Included by isa_*.cpp only.
+// Square root, exponential, sigmoid and hyperbolic tangent of vectors. Included by isa_*.cpp only.
 #pragma once
 
 #include "backends/cpu/kernels/simd_vec.hpp"
@@ -114,6 +114,35 @@ inline Vec<double> exponential2(Vec<double> t) {
 template <class T>
 inline Vec<T> sigmoid(Vec<T> x) {
   return T(1) / (T(1) + exponential(-x));
+}
+
+/// The hyperbolic tangent near 0, where that of exponentials cancels: x + x³ times a polynomial, or
+/// a fraction of two, in x² (Cephes' tanhf and tanh, Moshier 1992, for |x| < 0.625).
+inline Vec<float> small_tangent(Vec<float> x) {
+  using V = Vec<float>;
+  const V z = x * x;
+  V p = z * -5.70498872745e-3f + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  return p * z * x + x;
+}
+inline Vec<double> small_tangent(Vec<double> x) {
+  using V = Vec<double>;
+  const V z = x * x;
+  V p = z * -9.64399179425052238628e-1 - 9.92877231001918586564e1;
+  p = p * z - 1.61468768441708447952e3;
+  V q = z + 1.12811678491632931402e2;
+  q = q * z + 2.23548839060100448583e3;
+  q = q * z + 4.84406305325125486048e3;
+  return p / q * z * x + x;
+}
+/// tanh(x) to about 1 ulp.
+template <class T>
+inline Vec<T> hyperbolic_tangent(Vec<T> x) {
+  const Vec<T> size = x < T(0) ? -x : x;
+  const Vec<T> large = T(1) - T(2) / (exponential(size + size) + T(1));
+  return size < T(0.625) ? small_tangent(x) : x < T(0) ? -large : large;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// GELU, SwiGLU, ReLU, rotary embedding, addition, regrouping, fill: one thread per pack of
+// Activations, rotary embedding, addition, regrouping, fill: one thread per pack of
 // elements.
 #include <numeric>
 
@@ -16,42 +16,120 @@ __device__ __forceinline__ A gelu_argument(A x) {
   return A(1.5957691216057307117597842397375) * (x + A(0.044715) * x * x * x);
 }
 
-template <class T>
-struct GeluForward {
+/// A function of one element, and its slope.
+template <class A>
+struct ValueAndSlope {
+  A value, slope;
+};
+
+template <class A>
+struct Gelu {
+  static __device__ __forceinline__ A value(A x) {
+    return x / (1 + exponential(-gelu_argument(x)));
+  }
+  static __device__ __forceinline__ ValueAndSlope<A> both(A x) {
+    const A e = exponential(-gelu_argument(x));
+    const A s = 1 / (1 + e);
+    // e s is 1 - s without cancellation. Where e overflows, s is 0 and 1 - s is 1.
+    const A one_less_s = s > 0 ? e * s : A(1);
+    const A slope = A(1.5957691216057307117597842397375) * (1 + A(3 * 0.044715) * x * x);
+    return {x * s, s + x * s * one_less_s * slope};
+  }
+};
+
+/// x sigmoid(x), the gate of SwiGLU.
+template <class A>
+struct Silu {
+  static __device__ __forceinline__ A value(A x) { return x / (1 + exponential(-x)); }
+  static __device__ __forceinline__ ValueAndSlope<A> both(A x) {
+    const A e = exponential(-x);
+    const A s = 1 / (1 + e);
+    const A one_less_s = s > 0 ? e * s : A(1);
+    return {x * s, s * (1 + x * one_less_s)};
+  }
+};
+
+/// Its slope is the same at x and at relu(x).
+template <class A>
+struct Relu {
+  static __device__ __forceinline__ A value(A x) { return x > 0 ? x : A(0); }
+  static __device__ __forceinline__ ValueAndSlope<A> both(A x) {
+    return {value(x), x > 0 ? A(1) : A(0)};
+  }
+};
+
+template <class A>
+struct SquaredRelu {
+  static __device__ __forceinline__ A value(A x) { return x > 0 ? x * x : A(0); }
+  static __device__ __forceinline__ ValueAndSlope<A> both(A x) {
+    return {value(x), x > 0 ? 2 * x : A(0)};
+  }
+};
+
+/// y = f(x)
+template <class T, template <class> class F>
+struct FunctionForward {
   const T* x;
   T* y;
   template <int N>
   __device__ void at(int64_t i) const {
     auto v = load<N>(x + i);
-    for (int j = 0; j < N; ++j) v[j] = v[j] / (1 + exponential(-gelu_argument(v[j])));
+    for (int j = 0; j < N; ++j) v[j] = F<Acc<T>>::value(v[j]);
+    store<N>(y + i, v);
+  }
+};
+
+/// dx = dy f'(x)
+template <class T, template <class> class F>
+struct FunctionBackward {
+  const T *dy, *x;
+  T* dx;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const auto v = load<N>(x + i);
+    auto d = load<N>(dy + i);
+    for (int j = 0; j < N; ++j) d[j] *= F<Acc<T>>::both(v[j]).slope;
+    store<N>(dx + i, d);
+  }
+};
+
+/// y = cap tanh(x / cap)
+template <class T>
+struct SoftcapForward {
+  const T* x;
+  T* y;
+  Acc<T> cap;
+  template <int N>
+  __device__ void at(int64_t i) const {
+    auto v = load<N>(x + i);
+    for (int j = 0; j < N; ++j) v[j] = cap * tanh(v[j] / cap);
     store<N>(y + i, v);
   }
 };
 
 template <class T>
-struct GeluBackward {
+struct SoftcapBackward {
   const T *dy, *x;
   T* dx;
+  Acc<T> cap;
   template <int N>
   __device__ void at(int64_t i) const {
-    using A = Acc<T>;
     const auto v = load<N>(x + i);
     auto d = load<N>(dy + i);
     for (int j = 0; j < N; ++j) {
-      const A e = exponential(-gelu_argument(v[j]));
-      const A s = 1 / (1 + e);
-      // e s is 1 - s without cancellation. Where e overflows, s is 0 and 1 - s is 1.
-      const A one_less_s = s > 0 ? e * s : A(1);
-      const A slope = A(1.5957691216057307117597842397375) * (1 + A(3 * 0.044715) * v[j] * v[j]);
-      d[j] *= s + v[j] * s * one_less_s * slope;
+      // 1 - tanh²(u) = 4 e / (1 + e)² with e = exp(-2 |u|), without cancellation where tanh is
+      // near 1.
+      const Acc<T> u = v[j] / cap, e = exponential(-2 * (u < 0 ? -u : u));
+      d[j] *= 4 * e / ((1 + e) * (1 + e));
     }
     store<N>(dx + i, d);
   }
 };
 
-/// Index i counts elements of y. A row of x holds the gate and then the other factor.
-template <class T>
-struct SwigluForward {
+/// y = f(gate) up. Index i counts elements of y. A row of x holds the gate and then the other
+/// factor.
+template <class T, template <class> class F>
+struct GatedForward {
   const T* x;
   T* y;
   int64_t cols;
@@ -60,29 +138,25 @@ struct SwigluForward {
     const int64_t gate = i + i / cols * cols;
     auto g = load<N>(x + gate);
     const auto u = load<N>(x + gate + cols);
-    for (int j = 0; j < N; ++j) g[j] = g[j] / (1 + exponential(-g[j])) * u[j];
+    for (int j = 0; j < N; ++j) g[j] = F<Acc<T>>::value(g[j]) * u[j];
     store<N>(y + i, g);
   }
 };
 
-template <class T>
-struct SwigluBackward {
+template <class T, template <class> class F>
+struct GatedBackward {
   const T *dy, *x;
   T* dx;
   int64_t cols;
   template <int N>
   __device__ void at(int64_t i) const {
-    using A = Acc<T>;
     const int64_t gate = i + i / cols * cols;
     auto g = load<N>(x + gate), u = load<N>(x + gate + cols);
     const auto d = load<N>(dy + i);
     for (int j = 0; j < N; ++j) {
-      const A e = exponential(-g[j]);
-      const A s = 1 / (1 + e);
-      const A one_less_s = s > 0 ? e * s : A(1);
-      const A d_gate = d[j] * u[j] * s * (1 + g[j] * one_less_s);
-      u[j] = d[j] * g[j] * s;
-      g[j] = d_gate;
+      const auto of_gate = F<Acc<T>>::both(g[j]);
+      g[j] = d[j] * u[j] * of_gate.slope;
+      u[j] = d[j] * of_gate.value;
     }
     store<N>(dx + gate, g);
     store<N>(dx + gate + cols, u);
@@ -99,31 +173,6 @@ struct Scale {
     auto v = load<N>(x + i);
     for (int j = 0; j < N; ++j) v[j] = factor * v[j];
     store<N>(y + i, v);
-  }
-};
-
-template <class T>
-struct ReluForward {
-  const T* x;
-  T* y;
-  template <int N>
-  __device__ void at(int64_t i) const {
-    auto v = load<N>(x + i);
-    for (int j = 0; j < N; ++j) v[j] = v[j] > 0 ? v[j] : Acc<T>(0);
-    store<N>(y + i, v);
-  }
-};
-
-template <class T>
-struct ReluBackward {
-  const T *dy, *y;
-  T* dx;
-  template <int N>
-  __device__ void at(int64_t i) const {
-    auto d = load<N>(dy + i);
-    const auto v = load<N>(y + i);
-    for (int j = 0; j < N; ++j) d[j] = v[j] > 0 ? d[j] : Acc<T>(0);
-    store<N>(dx + i, d);
   }
 };
 
@@ -247,16 +296,17 @@ __global__ void rope_angles(A* turns, const std::int32_t* starts, int64_t seq, i
   turns[seq * half + at] = static_cast<A>(sign * sin(angle));
 }
 
-/// Index i counts the pairs that are rotated. A head has `skip` elements before them.
+/// Index i counts the pairs that are rotated. A head has `skip` elements before them, and `stride`
+/// in all.
 template <class T>
 struct Rope {
   T* x;
   const Acc<T>* turns;
-  int64_t seq, heads, half, row_heads, skip;
+  int64_t seq, heads, half, row_heads, skip, stride;
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t head = i / half, pair = i % half, token = head / heads;
-    T* const low = x + (token * row_heads + head % heads) * (skip + 2 * half) + skip + pair;
+    T* const low = x + (token * row_heads + head % heads) * stride + skip + pair;
     const Acc<T>* const turn = turns + token % seq * half + pair;
     const auto c = load_words<N, Acc<T>>(turn), d = load_words<N, Acc<T>>(turn + seq * half);
     auto l = load<N>(low), u = load<N>(low + half);
@@ -271,41 +321,64 @@ struct Rope {
 };
 
 template <template <class> class F>
-void unary(const KernelCall& call, Queue& queue) {
+void function_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
-    const F<T> f{input<T>(call, 0), output<T>(call, 0)};
+    const FunctionForward<T, F> f{input<T>(call, 0), output<T>(call, 0)};
     const int64_t n = call.kernel->dims[0];
     for_width<T>(n, {call.in[0], call.out[0]}, [&](auto w) { launch_map<w.kValue>(queue, f, n); });
   });
 }
 
 template <template <class> class F>
-void binary(const KernelCall& call, Queue& queue) {
+void function_backward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
-    const F<T> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0)};
+    const FunctionBackward<T, F> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0)};
     const int64_t n = call.kernel->dims[0];
     for_width<T>(n, {call.in[0], call.in[1], call.out[0]},
                  [&](auto w) { launch_map<w.kValue>(queue, f, n); });
   });
 }
 
-void swiglu_forward(const KernelCall& call, Queue& queue) {
+void softcap_forward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const SoftcapForward<T> f{input<T>(call, 0), output<T>(call, 0),
+                              static_cast<Acc<T>>(call.kernel->scalars[0])};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {call.in[0], call.out[0]}, [&](auto w) { launch_map<w.kValue>(queue, f, n); });
+  });
+}
+
+void softcap_backward(const KernelCall& call, Queue& queue) {
+  for_type(call.kernel->dtype, [&](auto t) {
+    using T = decltype(t);
+    const SoftcapBackward<T> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0),
+                               static_cast<Acc<T>>(call.kernel->scalars[0])};
+    const int64_t n = call.kernel->dims[0];
+    for_width<T>(n, {call.in[0], call.in[1], call.out[0]},
+                 [&](auto w) { launch_map<w.kValue>(queue, f, n); });
+  });
+}
+
+template <template <class> class F>
+void gated_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-    const SwigluForward<T> f{input<T>(call, 0), output<T>(call, 0), cols};
+    const GatedForward<T, F> f{input<T>(call, 0), output<T>(call, 0), cols};
     for_width<T>(cols, {call.in[0], call.out[0]},
                  [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
   });
 }
 
-void swiglu_backward(const KernelCall& call, Queue& queue) {
+template <template <class> class F>
+void gated_backward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const int64_t rows = call.kernel->dims[0], cols = call.kernel->dims[1];
-    const SwigluBackward<T> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0), cols};
+    const GatedBackward<T, F> f{input<T>(call, 0), input<T>(call, 1), output<T>(call, 0), cols};
     for_width<T>(cols, {call.in[0], call.in[1], call.out[0]},
                  [&](auto w) { launch_map<w.kValue>(queue, f, rows * cols); });
   });
@@ -404,8 +477,8 @@ void rotate(const KernelCall& call, Queue& queue) {
     queue.launch({blocks_of(d[1] * half, kThreads)}, {kThreads}, 0, rope_angles<Acc<T>>, turns,
                  input<std::int32_t>(call, 1), d[1], half, scalars[0], scalars[1], scalars[2],
                  scalars[3], d[5] != 0 ? -1.0 : 1.0);
-    const Rope<T> f{output<T>(call, 0), turns, d[1], d[2], half, d[4], d[6]};
-    for_width<T>(std::gcd(half, d[6]), {f.x},
+    const Rope<T> f{output<T>(call, 0), turns, d[1], d[2], half, d[4], d[6], d[6] + d[3] + d[7]};
+    for_width<T>(std::gcd(std::gcd(half, d[6]), d[7]), {f.x},
                  [&](auto w) { launch_map<w.kValue>(queue, f, d[0] * d[1] * d[2] * half); });
   });
 }
@@ -417,12 +490,18 @@ std::int64_t turns(const Kernel& kernel) {
 }  // namespace
 
 void add_elementwise(Registry& rows) {
-  rows[KernelKind::GeluForward] = {unary<GeluForward>};
-  rows[KernelKind::GeluBackward] = {binary<GeluBackward>};
-  rows[KernelKind::ReluForward] = {unary<ReluForward>};
-  rows[KernelKind::ReluBackward] = {binary<ReluBackward>};
-  rows[KernelKind::SwigluForward] = {swiglu_forward};
-  rows[KernelKind::SwigluBackward] = {swiglu_backward};
+  rows[KernelKind::GeluForward] = {function_forward<Gelu>};
+  rows[KernelKind::GeluBackward] = {function_backward<Gelu>};
+  rows[KernelKind::ReluForward] = {function_forward<Relu>};
+  rows[KernelKind::ReluBackward] = {function_backward<Relu>};
+  rows[KernelKind::SquaredReluForward] = {function_forward<SquaredRelu>};
+  rows[KernelKind::SquaredReluBackward] = {function_backward<SquaredRelu>};
+  rows[KernelKind::SoftcapForward] = {softcap_forward};
+  rows[KernelKind::SoftcapBackward] = {softcap_backward};
+  rows[KernelKind::SwigluForward] = {gated_forward<Silu>};
+  rows[KernelKind::SwigluBackward] = {gated_backward<Silu>};
+  rows[KernelKind::GegluForward] = {gated_forward<Gelu>};
+  rows[KernelKind::GegluBackward] = {gated_backward<Gelu>};
   rows[KernelKind::Add] = {add_rows};
   rows[KernelKind::Dropout] = {dropout};
   rows[KernelKind::Scale] = {scale};

@@ -28,20 +28,40 @@ void gelu_forward(Operands& k) { k.out(0) = k.in(0) * gelu_gate(k.in(0)); }
 
 void gelu_backward(Operands& k) { k.out(0) = k.in(0) * gelu_slope(k.in(1)); }
 
-void swiglu_forward(Operands& k) {
-  const Index rows = k.dim(0), cols = k.dim(1);
-  const View x = k.in(0, rows);
-  const auto gate = x.leftCols(cols);
-  k.out(0, rows) = gate * sigmoid(gate) * x.rightCols(cols);
+void squared_relu_forward(Operands& k) { k.out(0) = k.in(0).max(0).square(); }
+
+void squared_relu_backward(Operands& k) { k.out(0) = k.in(0) * 2 * k.in(1).max(0); }
+
+void softcap_forward(Operands& k) { k.out(0) = k.scalar(0) * (k.in(0) / k.scalar(0)).tanh(); }
+
+void softcap_backward(Operands& k) { k.out(0) = k.in(0) / (k.in(1) / k.scalar(0)).cosh().square(); }
+
+Matrix gelu(const Matrix& x) { return x * gelu_gate(x); }
+
+Matrix silu(const Matrix& x) { return x * sigmoid(x); }
+
+Matrix silu_slope(const Matrix& x) {
+  const Matrix s = sigmoid(x);
+  return s + x * s * (1 - s);
 }
 
-void swiglu_backward(Operands& k) {
+using ElementFunction = Matrix (*)(const Matrix&);
+
+/// y = f(gate) up, where x [rows, 2 cols] are the gates, then the other factors.
+template <ElementFunction f>
+void gated_forward(Operands& k) {
+  const Index rows = k.dim(0), cols = k.dim(1);
+  const View x = k.in(0, rows);
+  k.out(0, rows) = f(x.leftCols(cols)) * x.rightCols(cols);
+}
+
+template <ElementFunction f, ElementFunction slope>
+void gated_backward(Operands& k) {
   const Index rows = k.dim(0), cols = k.dim(1);
   const View dy = k.in(0, rows), x = k.in(1, rows);
-  const auto gate = x.leftCols(cols);
-  const Matrix s = sigmoid(gate);
-  k.out(0, rows).leftCols(cols) = dy * x.rightCols(cols) * (s + gate * s * (1 - s));
-  k.out(0, rows).rightCols(cols) = dy * gate * s;
+  const Matrix gate = x.leftCols(cols);
+  k.out(0, rows).leftCols(cols) = dy * x.rightCols(cols) * slope(gate);
+  k.out(0, rows).rightCols(cols) = dy * f(gate);
 }
 
 void relu_forward(Operands& k) {
@@ -119,8 +139,14 @@ void part_columns(Operands& k) {
 void add_elementwise(Definitions& kernels) {
   kernels[KernelKind::GeluForward] = gelu_forward;
   kernels[KernelKind::GeluBackward] = gelu_backward;
-  kernels[KernelKind::SwigluForward] = swiglu_forward;
-  kernels[KernelKind::SwigluBackward] = swiglu_backward;
+  kernels[KernelKind::SquaredReluForward] = squared_relu_forward;
+  kernels[KernelKind::SquaredReluBackward] = squared_relu_backward;
+  kernels[KernelKind::SoftcapForward] = softcap_forward;
+  kernels[KernelKind::SoftcapBackward] = softcap_backward;
+  kernels[KernelKind::SwigluForward] = gated_forward<silu>;
+  kernels[KernelKind::SwigluBackward] = gated_backward<silu, silu_slope>;
+  kernels[KernelKind::GegluForward] = gated_forward<gelu>;
+  kernels[KernelKind::GegluBackward] = gated_backward<gelu, gelu_slope>;
   kernels[KernelKind::Add] = add;
   kernels[KernelKind::Dropout] = dropout;
   kernels[KernelKind::Scale] = scale;

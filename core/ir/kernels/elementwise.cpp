@@ -14,6 +14,10 @@ std::string_view bad_dropout(const Kernel& kernel) {
   return place >= 0 && place < 8 && place == std::floor(place) ? "" : "has no place of 0 to 7";
 }
 
+std::string_view bad_cap(const Kernel& kernel) {
+  return kernel.scalars[0] > 0 && std::isfinite(kernel.scalars[0]) ? "" : "has no positive cap";
+}
+
 }  // namespace
 
 std::vector<KernelRow> rows::elementwise() {
@@ -32,6 +36,42 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"dy", "n"}, {"x", "n"}},
        .out = {{"dx", "n"}},
        .flops = "17 n"},
+      // y = max(x, 0)²
+      {.kind = K::SquaredReluForward,
+       .name = "squared_relu_forward",
+       .dims = words("n"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "n"}},
+       .flops = "2 n",
+       .efficiency_as = "gelu_forward"},
+      // dx = 2 dy max(x, 0); dx may alias dy
+      {.kind = K::SquaredReluBackward,
+       .name = "squared_relu_backward",
+       .dims = words("n"),
+       .in = {{"dy", "n"}, {"x", "n"}},
+       .out = {{"dx", "n"}},
+       .flops = "3 n",
+       .efficiency_as = "gelu_backward"},
+      // y = cap tanh(x / cap)
+      {.kind = K::SoftcapForward,
+       .name = "softcap_forward",
+       .dims = words("n"),
+       .scalars = words("cap"),
+       .in = {{"x", "n"}},
+       .out = {{"y", "n"}},
+       .flops = "6 n",
+       .efficiency_as = "gelu_forward",
+       .fault = bad_cap},
+      // dx = dy (1 - tanh²(x / cap)); dx may alias dy
+      {.kind = K::SoftcapBackward,
+       .name = "softcap_backward",
+       .dims = words("n"),
+       .scalars = words("cap"),
+       .in = {{"dy", "n"}, {"x", "n"}},
+       .out = {{"dx", "n"}},
+       .flops = "8 n",
+       .efficiency_as = "gelu_backward",
+       .fault = bad_cap},
       // y [rows, cols] = silu(x[:, :cols]) x[:, cols:], of x [rows, 2 cols]
       {.kind = K::SwigluForward,
        .name = "swiglu_forward",
@@ -46,22 +86,36 @@ std::vector<KernelRow> rows::elementwise() {
        .in = {{"dy", "rows cols"}, {"x", "rows 2 cols"}},
        .out = {{"dx", "rows 2 cols"}},
        .flops = "12 rows cols"},
+      // y [rows, cols] = gelu(x[:, :cols]) x[:, cols:], of x [rows, 2 cols]
+      {.kind = K::GegluForward,
+       .name = "geglu_forward",
+       .dims = words("rows cols"),
+       .in = {{"x", "rows 2 cols"}},
+       .out = {{"y", "rows cols"}},
+       .flops = "10 rows cols",
+       .efficiency_as = "swiglu_forward"},
+      // dx [rows, 2 cols]: the gradient of geglu_forward
+      {.kind = K::GegluBackward,
+       .name = "geglu_backward",
+       .dims = words("rows cols"),
+       .in = {{"dy", "rows cols"}, {"x", "rows 2 cols"}},
+       .out = {{"dx", "rows 2 cols"}},
+       .flops = "20 rows cols",
+       .efficiency_as = "swiglu_backward"},
       // y = max(x, 0); y may alias x
       {.kind = K::ReluForward,
        .name = "relu_forward",
        .dims = words("n"),
        .in = {{"x", "n"}},
        .out = {{"y", "n"}},
-       .flops = "n",
-       .place = place_vision},
+       .flops = "n"},
       // dx = dy where y > 0, else 0; dx may alias dy
       {.kind = K::ReluBackward,
        .name = "relu_backward",
        .dims = words("n"),
        .in = {{"dy", "n"}, {"y", "n"}},
        .out = {{"dx", "n"}},
-       .flops = "n",
-       .place = place_vision},
+       .flops = "n"},
       // y = x + resid + bias (to each row). A bias of as many columns as an image has elements adds
       // the same to every image.
       {.kind = K::Add,

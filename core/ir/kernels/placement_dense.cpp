@@ -335,8 +335,16 @@ bool place_dense(const Kernel& kernel, AxisOperands& operands) {
       return head_norm(kernel, operands);
     case KernelKind::GeluForward:
     case KernelKind::GeluBackward:
+    case KernelKind::SquaredReluForward:
+    case KernelKind::SquaredReluBackward:
+    case KernelKind::SoftcapForward:
+    case KernelKind::SoftcapBackward:
+    case KernelKind::ReluForward:
+    case KernelKind::ReluBackward:
     case KernelKind::SwigluForward:
     case KernelKind::SwigluBackward:
+    case KernelKind::GegluForward:
+    case KernelKind::GegluBackward:
       return pointwise(kernel, operands);
     case KernelKind::Rope:
       return rope(kernel, operands);

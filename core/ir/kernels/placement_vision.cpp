@@ -60,8 +60,6 @@ bool place_vision(const Kernel& kernel, AxisOperands& o) {
       return batch_norm_backward_input(kernel, o);
     case KernelKind::BatchNormBackwardWeight:
       return results(kernel, o, {{first, first}});
-    case KernelKind::ReluForward:
-    case KernelKind::ReluBackward:
     case KernelKind::MaxPoolForward:
     case KernelKind::MaxPoolBackward:
     case KernelKind::AveragePoolForward:
