@@ -41,4 +41,19 @@ double expected_whole_scores(double mean, std::int64_t count, std::int64_t ahead
   return 2 * expected_scores(mean, count) - static_cast<double>(count);  // the diagonal once
 }
 
+double window_scores(std::int64_t window, std::int64_t count, std::int64_t ahead) {
+  // count - |distance - ahead| pairs have that distance.
+  const std::int64_t first = std::max<std::int64_t>(0, ahead - count + 1);
+  const std::int64_t last = std::min(window - 1, ahead + count - 1);
+  const auto sum = [](std::int64_t from, std::int64_t to, double at_from, double at_to) {
+    return from > to ? 0 : static_cast<double>(to - from + 1) * (at_from + at_to) / 2;
+  };
+  const auto pairs = [&](std::int64_t distance) {
+    return static_cast<double>(count - std::abs(distance - ahead));
+  };
+  const std::int64_t middle = std::min(last, ahead), second = std::max(first, ahead + 1);
+  return sum(first, middle, pairs(first), pairs(middle)) +
+         sum(second, last, pairs(second), pairs(last));
+}
+
 }  // namespace lockstep

@@ -30,4 +30,8 @@ double expected_scores(double mean, std::int64_t count, std::int64_t ahead = 0);
 /// The same, of a query and any key, earlier or later.
 double expected_whole_scores(double mean, std::int64_t count, std::int64_t ahead = 0);
 
+/// The same, of a query and the `window` tokens of which it is the last: pairs of a distance of 0
+/// to window - 1. Requires window >= 1.
+double window_scores(std::int64_t window, std::int64_t count, std::int64_t ahead = 0);
+
 }  // namespace lockstep

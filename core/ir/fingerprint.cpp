@@ -110,6 +110,7 @@ std::uint64_t model_fingerprint(const Program& program) {
     print.add(samples.mean_document);
     print.add(std::int64_t{samples.ignores_ends});
   }
+  if (samples.window > 0) print.add(-samples.window);
   if (samples.masked > 0) {
     print.add(samples.masked);
     print.add(samples.mask_token);

@@ -39,6 +39,7 @@ struct Samples {
   /// The token that ends a document, of which a sequence holds several; -1: there are none.
   std::int64_t document_end = -1;
   double mean_document = 0;   // tokens of a document, on average, if the data are synthetic
+  std::int64_t window = 0;    // tokens that a query sees where HostData::Windows says so
   bool ignores_ends = false;  // the token behind such an end is not a target (kIgnoredTarget)
   /// Of so many tokens of every sample, and of no others, the token itself is the target, and most
   /// of them are hidden behind mask_token (core/data/masked_tokens.hpp); 0: the target of a token

@@ -36,13 +36,25 @@ constexpr std::array<std::string_view, kNumStreams> kStreamNames = {
 
 constexpr std::array<std::string_view, kNumTiers> kTierNames = {"device", "host", "drive"};
 
-constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {
-    "tokens",       "targets",          "images",
-    "documents",    "document_spans",   "document_positions",
-    "dropout_keys", "all_dropout_keys", "attention_dropout",
-    "positions",    "starts",           "columns",
-    "part",         "shards",           "loss_scale",
-    "loss",         "grad_norm",        "memory"};
+constexpr std::array<std::string_view, kNumHostData> kHostDataNames = {"tokens",
+                                                                       "targets",
+                                                                       "images",
+                                                                       "documents",
+                                                                       "document_spans",
+                                                                       "document_positions",
+                                                                       "windows",
+                                                                       "dropout_keys",
+                                                                       "all_dropout_keys",
+                                                                       "attention_dropout",
+                                                                       "positions",
+                                                                       "starts",
+                                                                       "columns",
+                                                                       "part",
+                                                                       "shards",
+                                                                       "loss_scale",
+                                                                       "loss",
+                                                                       "grad_norm",
+                                                                       "memory"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {

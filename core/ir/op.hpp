@@ -95,7 +95,9 @@ std::string_view to_string(Stream stream);
 ///   it is those that the table Order lists, less the table Shift.
 /// - Documents are the positions at which the documents of the tokens begin that the rank attends
 ///   with (table Queries); DocumentSpans are these, then the positions at which they end, which the
-///   tokens behind them have; DocumentPositions counts the rank's own tokens from there.
+///   tokens behind them have; DocumentPositions counts the rank's own tokens from there. Windows
+///   are the positions of the first keys that these tokens see where a query sees
+///   Samples::window tokens.
 /// - DropoutKeys are the keys of the rows that the rank holds between layers
 ///   (core/base/dropout.hpp): of the tokens that Order lists, from the rows that Rows says on.
 ///   AllDropoutKeys are those of all rows of the tokens that Order lists, which ranks that share
@@ -116,6 +118,7 @@ enum class HostData : std::int32_t {
   Documents,
   DocumentSpans,
   DocumentPositions,
+  Windows,
   DropoutKeys,
   AllDropoutKeys,
   AttentionDropout,

@@ -309,8 +309,10 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
   const auto& wanted = op.host() == HostData::Targets ? targets : inputs;
   const std::int32_t end = static_cast<std::int32_t>(samples.document_end);
   const HostData data = op.host();
+  const auto window = static_cast<std::int32_t>(samples.window);
   const bool spans = data == HostData::DocumentSpans;
-  const bool begins = spans || data == HostData::Documents;
+  const bool windows = data == HostData::Windows;
+  const bool begins = spans || windows || data == HostData::Documents;
   const auto& taken = begins ? queries_ : order_;
   std::vector<std::int32_t> starts(end >= 0 ? inputs.size() : 0), ends(spans ? inputs.size() : 0);
   const std::size_t rows = spans ? ids.size() / 2 : ids.size();
@@ -324,7 +326,8 @@ void RankRunner::fill_tokens(const Op& op, std::int64_t first, std::span<std::in
       const bool ignored =
           data == HostData::Targets && (ends_document || targets[token] == kIgnoredTarget);
       if (spans) ids[rows + at + i] = ends[token];
-      ids[at + i] = begins                                ? starts[token]
+      ids[at + i] = windows                               ? std::max(0, token - window + 1)
+                    : begins                              ? starts[token]
                     : data == HostData::DocumentPositions ? token - starts[token]
                     : ignored                             ? kIgnoredTarget
                                                           : wanted[token] - shift_;

@@ -57,14 +57,14 @@ void ConformanceCases::attention(std::int64_t batch, std::int64_t seq, std::int6
   const Numbers dropout = share_ > 0 ? drawn_from(batch, heads, positions) : Numbers{};
   const ConformanceCase forward{.kind = K::AttentionForward,
                                 .dims = dims,
-                                .scalars = {share_},
+                                .scalars = {share_, scale_, cap_},
                                 .in = {random(qkv, 2.0), {}, {}, documents, dropout},
                                 .wide_out = "-w"};
   add(forward);
   const auto saved = outputs(forward);
   add({.kind = K::AttentionBackward,
        .dims = dims,
-       .scalars = {share_},
+       .scalars = {share_, scale_, cap_},
        .in = {forward.in[0],
               saved[0],
               saved[1],
@@ -102,7 +102,7 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
     const ConformanceCase forward{
         .kind = K::AttentionForward,
         .dims = dims,
-        .scalars = {share_},
+        .scalars = {share_, scale_, cap_},
         .in = {random(qkv, 2.0), random(parts * batch * seq * 2 * kv_heads * dim, 2.0), starts,
                documents, dropout},
         .wide_out = "-w"};
@@ -111,7 +111,7 @@ void ConformanceCases::gathered_attention(std::int64_t batch, std::int64_t seq, 
     const ConformanceCase backward{
         .kind = K::AttentionBackward,
         .dims = dims,
-        .scalars = {share_},
+        .scalars = {share_, scale_, cap_},
         .in = {forward.in[0], saved[0], saved[1], random(batch * seq * heads * dim), forward.in[1],
                starts, documents, dropout},
         .initial = {random(qkv)},  // whose keys and values stay
@@ -153,6 +153,11 @@ void ConformanceCases::rope(std::int64_t batch, std::int64_t seq, std::int64_t h
          .dims = {batch, seq, heads, dim, row_heads, inverse},
          .scalars = {10000.0},
          .in = {random(batch * seq * row_heads * dim)},
+         .aliases = {0}});
+    add({.kind = K::Rope,  // of the first elements of a head
+         .dims = {batch, seq, heads, dim, row_heads, inverse, 0, 6},
+         .scalars = {10000.0},
+         .in = {wave(batch * seq * row_heads * (dim + 6), 1.0)},
          .aliases = {0}});
     if (seq % 2 != 0) continue;
     add({.kind = K::Rope,  // two pieces, from elsewhere in the sequence

@@ -120,6 +120,16 @@ class ConformanceCases {
     share_ = 0;
   }
 
+  /// Adds what `more` adds, where attention's scores are multiplied by `scale` and have a cap; 0:
+  /// the usual scale, no cap.
+  template <class F>
+  void scoring(double scale, double cap, const F& more) {
+    scale_ = scale;
+    cap_ = cap;
+    more();
+    scale_ = cap_ = 0;
+  }
+
   /// Adds what `more` adds. Cases behind it get the numbers that they would get without it.
   template <class F>
   void beside(const F& more) {
@@ -137,7 +147,8 @@ class ConformanceCases {
   static std::vector<Numbers> outputs(const ConformanceCase& c);
 
   std::mt19937 engine_{17};
-  double share_ = 0;  // of probabilities that attention drops
+  double share_ = 0;            // of probabilities that attention drops
+  double scale_ = 0, cap_ = 0;  // of its scores
   std::vector<ConformanceCase> cases_;
 };
 

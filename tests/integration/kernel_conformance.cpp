@@ -193,6 +193,32 @@ std::vector<ConformanceCase> conformance_cases(bool large) {
       cases.gathered_attention(1, 140, 2, 2, 128, 2, 30, 1);
     });
   });
+  cases.beside([&] {
+    cases.scoring(0.3, 0, [&] {
+      cases.attention(2, 9, 2, 1, 5);
+      cases.attention(1, 70, 2, 1, 64);
+      cases.gathered_attention(2, 10, 2, 1, 5, 3);
+    });
+    cases.scoring(0, 1.5, [&] {
+      cases.attention(1, 65, 4, 2, 20);
+      cases.attention(1, 130, 2, 1, 64);
+      cases.attention(1, 40, 1, 1, 100);
+      cases.attention(1, 150, 2, 2, 128, 40);
+      cases.attention(1, 70, 2, 1, 64, 12, 1);
+      cases.gathered_attention(1, 70, 2, 2, 20, 2);
+      cases.gathered_attention(1, 140, 2, 1, 64, 2);
+    });
+    cases.scoring(0.2, 4, [&] {
+      cases.attention(2, 9, 2, 1, 5, 3);
+      cases.gathered_attention(2, 10, 2, 1, 5, 3, 4);
+      cases.gathered_attention(1, 140, 2, 1, 128, 2, 30);
+      cases.dropping(0.3, [&] {
+        cases.attention(1, 70, 3, 3, 20, 12);
+        cases.attention(1, 70, 2, 1, 64);
+        cases.gathered_attention(1, 70, 2, 1, 64, 2, 30, 1);
+      });
+    });
+  });
   cases.latent(1, 1, 1, 2, 1);
   cases.latent(7, 3, 5, 2, 4);
   cases.latent(40, 4, 16, 8, 24);

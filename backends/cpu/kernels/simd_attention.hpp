@@ -110,9 +110,10 @@ struct Attention {
   const std::int32_t* starts;  // where the pieces of queries, then of keys, start; null: all at 0
   const std::int32_t* documents;  // where those of the own tokens begin; null: sequences are whole
   const std::int32_t* ends;       // and where they end, if queries see later keys, too; else null
-  int64_t later;  // by how much queries count as later than they are; they see all earlier keys
+  int64_t later;   // by how much queries count as later than they are; they see all earlier keys
+  double divisor;  // of scores: the inverse of the scale
+  double cap;      // of scores so divided; 0: none
   T scale;
-  T scale_of_power;  // scale / ln 2: exp(scale s) = 2^(scale_of_power s)
   Attention(const KernelArgs& args, const std::int32_t* piece_starts,
             const std::int32_t* document_starts)
       : batch(args.dims[0]),
@@ -130,8 +131,10 @@ struct Attention {
         documents(document_starts),
         ends(document_starts && args.dims[7] ? document_starts + batch * seq : nullptr),
         later(args.dims[7] << 40),
-        scale(static_cast<T>(1 / __builtin_sqrt(static_cast<double>(head_dim)))),
-        scale_of_power(static_cast<T>(kPerE / __builtin_sqrt(static_cast<double>(head_dim)))) {}
+        divisor(args.scalars[1] > 0 ? 1 / args.scalars[1]
+                                    : __builtin_sqrt(static_cast<double>(head_dim))),
+        cap(args.scalars[2]),
+        scale(static_cast<T>(1 / divisor)) {}
   int64_t query(int64_t b, int64_t h, int64_t s) const {
     return (b * seq + s) * row + h * head_dim;
   }
@@ -171,6 +174,33 @@ struct Attention {
     return ((b * seq + s) * heads + h) * head_dim;
   }
   int64_t lse(int64_t b, int64_t h, int64_t s) const { return (b * heads + h) * seq + s; }
+};
+
+/// Scores of the softmax, in powers of two, made of raw ones: exp(score) = 2^power. With a cap they
+/// are cap tanh(scale raw / cap). Whether there is one is known at compile time where vectors are
+/// computed, so that attention without a cap does not ask.
+template <class T>
+struct Powers {
+  T factor;  // of raw scores: the scale / ln 2, or, before the tangent, the scale / cap
+  T limit;   // of the tangent: cap / ln 2
+  explicit Powers(const Attention<T>& shape)
+      : factor(static_cast<T>((shape.cap > 0 ? 1 / shape.cap : kPerE) / shape.divisor)),
+        limit(static_cast<T>(shape.cap * kPerE)) {}
+  /// What is between: a power, or the tangent.
+  template <bool kCaps>
+  Vec<T> begin(Vec<T> raw) const {
+    if constexpr (kCaps) return hyperbolic_tangent<T>(raw * factor);
+    return raw * factor;
+  }
+  template <bool kCaps>
+  Vec<T> end(Vec<T> begun) const {
+    if constexpr (kCaps) return begun * limit;
+    return begun;
+  }
+  template <bool kCaps>
+  Vec<T> of(Vec<T> raw) const {
+    return end<kCaps>(begin<kCaps>(raw));
+  }
 };
 
 /// Which keys of a tile the queries of a panel see: lane i those from begin[i] to before end[i].

@@ -149,12 +149,13 @@ class VectorGradients : public BackwardTile<T, AttentionTile<T>::kKeys / 2> {
   T *d_key_ = nullptr, *d_value_ = nullptr;
 };
 
-/// Turns a panel of raw scores into probabilities p = 2^(power * score - norm), and gradients of
-/// probabilities into those of raw scores: scale * p * (d - delta). The keys begin at `first_key`
-/// of the sequence. p is at most about 1 where a query sees the key, and chosen away elsewhere.
-template <class T, int64_t kQueries, bool kMasked, bool kDrops>
-inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T power, T scale, const T* norm,
-                             const T* delta, const Visible<T>& visible,
+/// Turns a panel of raw scores into probabilities p = 2^(power - norm), and gradients of
+/// probabilities into those of raw scores: scale * p * (d - delta), with a cap times 1 - tangent².
+/// The keys begin at `first_key` of the sequence. p is at most about 1 where a query sees the key,
+/// and chosen away elsewhere.
+template <class T, int64_t kQueries, bool kMasked, bool kDrops, bool kCaps>
+inline void softmax_backward(T* probs, T* d_scores, int64_t keys, Powers<T> powers, T scale,
+                             const T* norm, const T* delta, const Visible<T>& visible,
                              const PanelDropout<T>& dropout, int64_t first_key) {
   constexpr int W = kWidth<T>, kVectors = Tile<T>::kVectors;
   Vec<T> norms[kVectors], deltas[kVectors];
@@ -168,7 +169,8 @@ inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T power, T sca
     LOCKSTEP_UNROLL
     for (int v = 0; v < kVectors; ++v) {
       const int64_t at = j * kQueries + v * W;
-      Vec<T> e = exponential2<false>(load(probs + at) * power - norms[v]);
+      const Vec<T> begun = powers.template begin<kCaps>(load(probs + at));
+      Vec<T> e = exponential2<false>(powers.template end<kCaps>(begun) - norms[v]);
       if (kMasked) e = visible.choose(j, v, e, Vec<T>{});
       Vec<T> d = load(d_scores + at), kept = e;
       if (kDrops) {
@@ -177,7 +179,9 @@ inline void softmax_backward(T* probs, T* d_scores, int64_t keys, T power, T sca
         kept = dropped ? Vec<T>{} : e * draws[v].kept;
       }
       store(probs + at, kept);
-      store(d_scores + at, e * scale * (d - deltas[v]));
+      Vec<T> d_score = e * scale * (d - deltas[v]);
+      if (kCaps) d_score *= T(1) - begun * begun;
+      store(d_scores + at, d_score);
     }
   }
 }
@@ -193,6 +197,12 @@ void attention_backward(const KernelArgs& args) {
   constexpr bool kInPlace = std::is_same_v<T, Element>;  // gradients of queries are summed there
   const Attention<T> shape(args, input<std::int32_t>(args, 5), input<std::int32_t>(args, 6));
   const AttentionDropout<T, kDrops> dropout(args, input<std::int32_t>(args, 7));
+  const Powers<T> powers(shape);
+  const bool caps = shape.cap > 0;
+  const auto softmax_all = caps ? softmax_backward<T, kQueries, false, kDrops, true>
+                                : softmax_backward<T, kQueries, false, kDrops, false>;
+  const auto softmax_masked = caps ? softmax_backward<T, kQueries, true, kDrops, true>
+                                   : softmax_backward<T, kQueries, true, kDrops, false>;
   const int64_t D = shape.head_dim, seq = shape.seq, out_row = shape.heads * D;
   const Element* const qkv = input<Element>(args, 0);
   const Element* const o = input<Element>(args, 1);
@@ -255,10 +265,9 @@ void attention_backward(const KernelArgs& args) {
             norm[i] = i < lanes ? lse[shape.lse(b, h, s0 + first + i)] * T(kPerE) : T(1e30);
             row_delta[i] = i < lanes ? delta[g * seq + s0 + first + i] : T(0);
           }
-          const auto softmax = sees.all ? softmax_backward<T, kQueries, false, kDrops>
-                                        : softmax_backward<T, kQueries, true, kDrops>;
-          softmax(p_probs, p_scores, sees.rows, shape.scale_of_power, shape.scale, norm, row_delta,
-                  sees, panel_dropout[p], first_key + k0);
+          const auto softmax = sees.all ? softmax_all : softmax_masked;
+          softmax(p_probs, p_scores, sees.rows, powers, shape.scale, norm, row_delta, sees,
+                  panel_dropout[p], first_key + k0);
           products.take(p, sees.rows, rows, p_probs, p_scores);
           if (sees.rows == 0) continue;
           products.add_to_query(k0, p, count, sees.rows, p_scores, d_query + p * panel_size,

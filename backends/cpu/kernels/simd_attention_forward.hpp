@@ -1,6 +1,8 @@
 // Attention's forward pass. Included by isa_*.cpp only.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cpu/kernels/simd_attention.hpp"
 
 namespace lockstep::cpu {
@@ -16,12 +18,12 @@ struct RunningSoftmax {
   T m[kLanes];  // by lane: about the largest score so far, in powers of two; -infinity before any
   T l[kLanes];  // and the sum of 2^(score - m)
 
-  /// Turns a tile of raw scores [keys, kLanes] into 2^(scale * score - m), and 0 where a lane does
-  /// not see the key, and updates m and l. Fills `correction` with 2^(old m - new m), and returns
+  /// Turns a tile of raw scores [keys, kLanes] into 2^(power - m), and 0 where a lane does not see
+  /// the key, and updates m and l. Fills `correction` with 2^(old m - new m), and returns
   /// whether m has changed. Dropout is applied to what is stored, not to the sums: the tile begins
   /// at `first_key` of the sequence.
-  template <bool kMasked, bool kDrops>
-  bool add(T* scores, int64_t keys, T scale, const Visible<T>& visible,
+  template <bool kMasked, bool kDrops, bool kCaps>
+  bool add(T* scores, int64_t keys, Powers<T> powers, const Visible<T>& visible,
            const PanelDropout<T>& dropout, int64_t first_key, T* correction) {
     constexpr int W = kWidth<T>, kVectors = Tile<T>::kVectors;
     const Vec<T> lowest = splat<T>(-__builtin_huge_val());
@@ -37,7 +39,9 @@ struct RunningSoftmax {
     }
     IntVec<T> changes{};
     for (int v = 0; v < kVectors; ++v) {
-      const Vec<T> old = load(m + v * W), scaled = top[v] * scale;
+      const Vec<T> old = load(m + v * W);
+      Vec<T> scaled = powers.template of<kCaps>(top[v]);
+      if (kCaps && kMasked) scaled = top[v] == lowest ? lowest : scaled;  // not the lowest tangent
       const Vec<T> now = scaled > old + kSlack ? scaled : old;
       base[v] = now == lowest ? Vec<T>{} : now;  // lanes that have seen no key yet
       changes |= now != old;
@@ -50,7 +54,7 @@ struct RunningSoftmax {
       LOCKSTEP_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         T* const at = scores + j * kLanes + v * W;
-        Vec<T> e = exponential2<false>(load(at) * scale - base[v]);
+        Vec<T> e = exponential2<false>(powers.template of<kCaps>(load(at)) - base[v]);
         if (kMasked) e = visible.choose(j, v, e, Vec<T>{});
         sums[v] += e;
         if (kDrops) e = draws[v].next() ? Vec<T>{} : e * draws[v].kept;
@@ -143,6 +147,8 @@ void attention_forward(const KernelArgs& args) {
   constexpr int64_t kLanes = A::kLanes, kKeys = Products::kKeys;
   const Attention<T> shape(args, input<std::int32_t>(args, 2), input<std::int32_t>(args, 3));
   const AttentionDropout<T, kDrops> dropout(args, input<std::int32_t>(args, 4));
+  const Powers<T> powers(shape);
+  const bool caps = shape.cap > 0;
   const int64_t D = shape.head_dim, out_row = shape.heads * D;
   const int64_t tiles = (shape.piece + A::kQueries - 1) / A::kQueries;
   const int64_t units = shape.query_pieces * tiles;
@@ -251,10 +257,14 @@ void attention_forward(const KernelArgs& args) {
           if (!query_packed) products.pack_query(qkv + shape.query(b, h, s0 + first), lanes);
           query_packed = true;
           products.score(t, sees.rows, scores, ahead());
-          const auto add = sees.all ? &RunningSoftmax<T>::template add<false, kDrops>
-                                    : &RunningSoftmax<T>::template add<true, kDrops>;
-          const bool changed = (softmax[p].*add)(scores, sees.rows, shape.scale_of_power, sees,
-                                                 panel_dropout, start + k0, correction);
+          const auto add = [&](auto masked, auto capped) {
+            return softmax[p].template add<masked.value, kDrops, capped.value>(
+                scores, sees.rows, powers, sees, panel_dropout, start + k0, correction);
+          };
+          const auto add_seen = [&](auto capped) {
+            return sees.all ? add(std::false_type{}, capped) : add(std::true_type{}, capped);
+          };
+          const bool changed = caps ? add_seen(std::true_type{}) : add_seen(std::false_type{});
           if (begun[p] && changed) scale_lanes(sum, D, correction);
           products.add_values(t, keys, sees.rows, scores, sum, begun[p], ahead());
           begun[p] = true;

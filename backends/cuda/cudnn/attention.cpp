@@ -15,12 +15,15 @@ using Kind = Operation::Kind;
 
 struct Heads {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
+  double scale;  // of scores
   explicit Heads(const Kernel& kernel)
       : batch(kernel.dims[0]),
         seq(kernel.dims[1]),
         heads(kernel.dims[2]),
         kv_heads(kernel.dims[3]),
-        head_dim(kernel.dims[4]) {}
+        head_dim(kernel.dims[4]),
+        scale(kernel.scalars[1] > 0 ? kernel.scalars[1]
+                                    : 1 / std::sqrt(static_cast<double>(head_dim))) {}
   std::int64_t row() const { return (heads + 2 * kv_heads) * head_dim; }
   std::int64_t first_key() const { return heads * head_dim; }
   std::int64_t first_value() const { return (heads + kv_heads) * head_dim; }
@@ -53,10 +56,6 @@ int scaled_scores(Graph& graph, const Heads& shape, int q, int k_transposed, int
   return graph.add(Kind::Multiply, {product, scale}, shape.scores());
 }
 
-float scale_of(const Heads& shape) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
-}
-
 Graph forward(const Heads& shape) {
   Graph graph;
   const int q = graph.input(0, DType::BF16, shape.queries(), shape.in_qkv());
@@ -65,7 +64,7 @@ Graph forward(const Heads& shape) {
   const int v = graph.input(0, DType::BF16, shape.keys(), shape.in_qkv(), shape.first_value());
   const int o = graph.output(0, DType::BF16, shape.queries(), shape.in_o());
   const int lse = graph.output(1, DType::F32, shape.rows(), dense(shape.rows()));
-  const int scale = graph.value(scale_of(shape));
+  const int scale = graph.value(static_cast<float>(shape.scale));
   const int scores = masked(graph, shape, scaled_scores(graph, shape, q, k, scale));
   const int top = graph.add(Kind::Max, {scores}, shape.rows());
   const int below = graph.add(Kind::Subtract, {scores, top}, shape.scores());
@@ -111,7 +110,7 @@ Graph backward(const Heads& shape) {
   const int dk = graph.output(0, DType::BF16, shape.keys(), shape.in_qkv(), shape.first_key());
   const int dv = graph.output(0, DType::BF16, shape.keys(), shape.in_qkv(), shape.first_value());
   const int delta = graph.workspace(DType::F32, shape.rows());
-  const int scale = graph.value(scale_of(shape));
+  const int scale = graph.value(static_cast<float>(shape.scale));
 
   const int products = graph.add(Kind::Multiply, {d_o, o}, shape.queries());
   const int sums = graph.add(Kind::Sum, {products}, shape.rows());
@@ -144,6 +143,7 @@ std::optional<Graph> attention_graph(const Kernel& kernel) {
   const bool own_keys = kernel.dims[5] == 0 && kernel.dims[6] == 0;  // and no documents
   const bool causal = kernel.dims[7] == 0;         // the graphs have the mask built in
   if (kernel.scalars[0] > 0) return std::nullopt;  // its dropout draws other numbers
+  if (kernel.scalars[2] > 0) return std::nullopt;  // no graph has a cap
   if (kernel.dtype != DType::BF16 || lse.dtype != DType::F32) return std::nullopt;
   if (!own_keys || !causal) return std::nullopt;
   if (head_dim % 8 != 0 || head_dim > 256) return std::nullopt;

@@ -125,8 +125,24 @@ __device__ __forceinline__ int64_t last_key(const Attention<T>& a, int64_t b, in
   return smaller(last, a.document_end(b, s, key_piece));
 }
 
+__device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
+__device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
+
+/// A score of the softmax and its derivative by the scaled score. Whether scores are capped is
+/// known at compile time, so that attention without a cap does not ask.
+template <class A>
+struct Score {
+  A value, slope;
+};
+template <bool kCaps, class T>
+__device__ __forceinline__ Score<Acc<T>> score_of(const Attention<T>& a, Acc<T> product) {
+  if (!kCaps) return {product * a.scale, 1};
+  const Acc<T> tangent = hyperbolic_tangent(product * a.scale / a.cap);
+  return {a.cap * tangent, 1 - tangent * tangent};
+}
+
 /// There is a block for each (tile of queries, head, batch).
-template <class T, int kD>
+template <class T, int kD, bool kCaps>
 __global__ void attention_forward(Attention<T> a) {
   using A = Acc<T>;
   LOCKSTEP_DYNAMIC_SHARED(memory);
@@ -162,7 +178,7 @@ __global__ void attention_forward(Attention<T> a) {
       for (int j = 0; j < kScores; ++j) {
         const int64_t k = k0 + at.c + j * kRowThreads;
         const bool seen = k >= hidden && k <= last && k < a.piece;
-        scores[j] = seen ? scores[j] * a.scale : -infinity<A>();
+        scores[j] = seen ? score_of<kCaps>(a, scores[j]).value : -infinity<A>();
         most = greater(most, scores[j]);
       }
       most = row_max(most);
@@ -208,21 +224,23 @@ __global__ void attention_delta(Attention<T> a) {
 
 /// Computes the weights p and the gradients ds of the scores of a thread's spots; they are zero
 /// where the query at s does not see the key, which stands at `position` in the sequence.
-template <class T>
+template <bool kCaps, class T>
 __device__ __forceinline__ void score_gradients(const Attention<T>& a, int64_t b, int64_t h,
                                                 int64_t s, int64_t position, bool seen,
-                                                Acc<T> score, Acc<T> d_weight, Acc<T>& p,
+                                                Acc<T> product, Acc<T> d_weight, Acc<T>& p,
                                                 Acc<T>& ds) {
   const int64_t line = a.row_of(b, h, seen ? s : 0);
-  p = seen ? exponential(score * a.scale - a.lse.template get<Acc<T>>(line)) : Acc<T>(0);
+  const Score<Acc<T>> score = score_of<kCaps>(a, product);
+  p = seen ? exponential(score.value - a.lse.template get<Acc<T>>(line)) : Acc<T>(0);
   const bool drops = a.dropout != nullptr && seen;
   const Acc<T> factor = drops ? a.dropout_of(b, h, s).factor(position) : Acc<T>(1);
   ds = p * (factor * d_weight - a.delta[line]) * a.scale;
+  if (kCaps) ds *= score.slope;
   p *= factor;
 }
 
 /// There is a block for each (tile of keys, key head, batch); the rows of its tiles are keys.
-template <class T, int kD>
+template <class T, int kD, bool kCaps>
 __global__ void attention_backward_keys(Attention<T> a) {
   using A = Acc<T>;
   LOCKSTEP_DYNAMIC_SHARED(memory);
@@ -260,8 +278,8 @@ __global__ void attention_backward_keys(Attention<T> a) {
           const bool seen = q < a.piece && k <= last_key(a, b, s, q, tile.piece, q + ahead) &&
                             k >= hidden_keys(a, b, s, q, tile.piece);
           A p, ds;
-          score_gradients(a, b, h, s, a.key_start(tile.piece) + k, seen, scores[j], d_weights[j], p,
-                          ds);
+          score_gradients<kCaps>(a, b, h, s, a.key_start(tile.piece) + k, seen, scores[j],
+                                 d_weights[j], p, ds);
           weights[at.r * (kTile + 1) + column] = p;
           d_scores[at.r * (kTile + 1) + column] = ds;
         }
@@ -278,7 +296,7 @@ __global__ void attention_backward_keys(Attention<T> a) {
 }
 
 /// There is a block for each (tile of queries, head, batch).
-template <class T, int kD>
+template <class T, int kD, bool kCaps>
 __global__ void attention_backward_queries(Attention<T> a) {
   using A = Acc<T>;
   LOCKSTEP_DYNAMIC_SHARED(memory);
@@ -314,8 +332,8 @@ __global__ void attention_backward_queries(Attention<T> a) {
         const bool seen =
             k0 + column >= hidden && k0 + column <= last && k0 + column < a.piece && q < a.piece;
         A p, ds;
-        score_gradients(a, b, h, s, a.key_start(piece) + k0 + column, seen, scores[j], d_weights[j],
-                        p, ds);
+        score_gradients<kCaps>(a, b, h, s, a.key_start(piece) + k0 + column, seen, scores[j],
+                               d_weights[j], p, ds);
         d_scores[at.r * (kTile + 1) + column] = ds;
       }
       sync_block();
@@ -334,12 +352,16 @@ unsigned key_tiles(const Attention<T>& a) {
   return static_cast<unsigned>(a.key_pieces) * blocks_of(a.piece, kTile);
 }
 
-/// Calls f with the smallest width of a register array that holds a head.
+/// Calls f with the smallest width of a register array that holds a head, and with whether scores
+/// are capped, both known at compile time.
 template <class T, class F>
-void for_head_dim(int64_t head_dim, const F& f) {
-  if (head_dim <= 64) return f(Width<64>{});
-  if (head_dim <= 128) return f(Width<128>{});
-  if constexpr (kMaxHeadDim<T> == 256) f(Width<256>{});
+void for_shape(const Attention<T>& a, const F& f) {
+  const auto of_head = [&](auto caps) {
+    if (a.head_dim <= 64) return f(Width<64>{}, caps);
+    if (a.head_dim <= 128) return f(Width<128>{}, caps);
+    if constexpr (kMaxHeadDim<T> == 256) f(Width<256>{}, caps);
+  };
+  a.cap > 0 ? of_head(std::true_type{}) : of_head(std::false_type{});
 }
 
 void run_forward(const KernelCall& call, Queue& queue) {
@@ -347,10 +369,10 @@ void run_forward(const KernelCall& call, Queue& queue) {
   for_type(call.kernel->dtype, [&](auto t) {
     using T = decltype(t);
     const Attention<T> a = attention_of<T>(call);
-    for_head_dim<T>(a.head_dim, [&](auto d) {
+    for_shape(a, [&](auto d, auto caps) {
       queue.launch({query_tiles(a), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
                    {kThreads}, shared_bytes<Acc<T>>(a.head_dim, 2, 1),
-                   attention_forward<T, d.kValue>, a);
+                   attention_forward<T, d.kValue, caps.value>, a);
     });
   });
 }
@@ -363,12 +385,13 @@ void run_backward(const KernelCall& call, Queue& queue) {
                  {kWarp, kThreads / kWarp}, 0, attention_delta<T>, a);
     if (on_tensor_cores(call)) return attention_backward_mma(call, queue);
     const auto batch = static_cast<unsigned>(a.batch);
-    for_head_dim<T>(a.head_dim, [&](auto d) {
+    for_shape(a, [&](auto d, auto caps) {
       queue.launch({key_tiles(a), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
-                   shared_bytes<Acc<T>>(a.head_dim, 4, 2), attention_backward_keys<T, d.kValue>, a);
+                   shared_bytes<Acc<T>>(a.head_dim, 4, 2),
+                   attention_backward_keys<T, d.kValue, caps.value>, a);
       queue.launch({query_tiles(a), static_cast<unsigned>(a.heads), batch}, {kThreads},
-                   shared_bytes<Acc<T>>(a.head_dim, 4, 1), attention_backward_queries<T, d.kValue>,
-                   a);
+                   shared_bytes<Acc<T>>(a.head_dim, 4, 1),
+                   attention_backward_queries<T, d.kValue, caps.value>, a);
     });
   });
 }

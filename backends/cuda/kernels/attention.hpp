@@ -37,6 +37,7 @@ struct Attention {
   bool adds;                    // to what other keys gave, which may be all that a query sees
   bool whole;                   // queries see all keys, later ones, too
   Acc<T> scale;
+  Acc<T> cap;  // of scaled scores; 0: none
   const T *qkv, *kv, *o, *d_o;
   T *out, *d_kv;  // out is o, or dqkv; the gradients of keys and values go to d_kv
   Ref lse;
@@ -107,7 +108,7 @@ Attention<T> attention_of(const KernelCall& call) {
   const bool forward = call.kernel->kind == KernelKind::AttentionForward;
   const int gathered = forward ? 1 : 4;  // keys and values, then where pieces start
   const bool own = d[5] == 0;
-  const double share = call.kernel->scalars[0];
+  const double share = call.kernel->scalars[0], scale = call.kernel->scalars[1];
   const int64_t row = (d[2] + 2 * d[3]) * d[4], behind_queries = d[2] * d[4];
   T* const d_kv = forward ? nullptr
                   : own   ? output<T>(call, 0) + behind_queries
@@ -131,7 +132,8 @@ Attention<T> attention_of(const KernelCall& call) {
           call.context.layer,
           call.kernel->accumulate,
           call.kernel->dims[7] != 0,
-          static_cast<Acc<T>>(1 / __builtin_sqrt(static_cast<double>(d[4]))),
+          static_cast<Acc<T>>(scale > 0 ? scale : 1 / __builtin_sqrt(static_cast<double>(d[4]))),
+          static_cast<Acc<T>>(call.kernel->scalars[2]),
           input<T>(call, 0),
           own ? input<T>(call, 0) + behind_queries : input<T>(call, gathered),
           input<T>(call, 1),

@@ -12,6 +12,36 @@ using namespace tiles;  // NOLINT(google-build-using-namespace): the halves of o
 constexpr float kLog2E = 1.44269504088896340736f;
 constexpr float kLn2 = 0.69314718055994530942f;
 
+/// 1 / x.
+__device__ __forceinline__ float reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return 1 / x;
+#endif
+}
+/// tanh(x) with an absolute error of about 2^-22, which a score's cap multiplies.
+__device__ __forceinline__ float hyperbolic_tangent(float x) {
+  return 1 - 2 * reciprocal(1 + power_of_two(2 * kLog2E * x));
+}
+
+/// Scores of the softmax, in powers of two, made of products of queries and keys: exp(score) =
+/// 2^power. Whether they are capped is known at compile time.
+template <bool kCaps>
+struct Powers {
+  float factor;  // of products: the scale / ln 2, or, before the tangent, the scale / cap
+  float limit;   // of the tangent: cap / ln 2
+  __device__ __forceinline__ explicit Powers(const Attention<BF16>& a)
+      : factor(kCaps ? a.scale / a.cap : a.scale * kLog2E), limit(a.cap * kLog2E) {}
+  /// What is between: a power, or the tangent.
+  __device__ __forceinline__ float begin(float product) const {
+    return kCaps ? hyperbolic_tangent(product * factor) : product * factor;
+  }
+  __device__ __forceinline__ float end(float begun) const { return kCaps ? begun * limit : begun; }
+};
+
 /// Limits x to places in a tile or beside it, so that it fits an int.
 __device__ __forceinline__ int clamped(int64_t x) {
   return static_cast<int>(greater<int64_t>(smaller<int64_t>(x, 2 * kTile), -2 * kTile));
@@ -114,7 +144,7 @@ struct RowDropout {
 };
 
 /// There is a block for each (tile of queries, head, batch).
-template <int D, bool kGathered, bool kPacked, bool kDrops>
+template <int D, bool kGathered, bool kPacked, bool kDrops, bool kCaps>
 __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>;
@@ -125,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
   const QueryTile tile(a.piece);
   const int64_t s0 = a.place(tile.piece, tile.first), queries_left = a.piece - tile.first;
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
-  const float scale = a.scale * kLog2E;
+  const Powers<kCaps> powers(a);
   const auto read_keys = [&](const KeyTiles<kGathered, kPacked, kTile>& at, int into) {
     const BF16* const from = a.kv + a.key(b, kv, at.piece, at.k0);
     read_tile<kTile, D>(keys + into, from, a.kv_row, a.piece - at.k0);
@@ -174,7 +204,7 @@ __global__ void __launch_bounds__(kThreads) forward(Attention<BF16> a) {
         LOCKSTEP_UNROLL
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][2 * half + i];
-          x *= scale;
+          x = powers.end(powers.begin(x));
           const int key = n * 8 + 2 * lane.t + i;
           if (edge && key > last) x = -infinity<float>();
           if (kPacked && (key < hidden || key >= document_seen)) x = -infinity<float>();
@@ -261,7 +291,7 @@ struct QueryTiles {
 
 /// There is a block for each (tile of keys, key head, batch); rows are keys and columns are
 /// queries.
-template <int D, int kQueries, bool kGathered, bool kPacked, bool kDrops>
+template <int D, int kQueries, bool kGathered, bool kPacked, bool kDrops, bool kCaps>
 __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kQueryElements = kQueries * kStride<D>;
@@ -280,7 +310,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
   const int64_t key_piece = kGathered ? blockIdx.x / key_tiles : 0;
   const int64_t k0 = (kGathered ? blockIdx.x % key_tiles : blockIdx.x) * kTile;
   const int64_t kv = blockIdx.y, b = blockIdx.z;
-  const float scale = a.scale * kLog2E;
+  const Powers<kCaps> powers(a);
   const QueryTiles<kGathered, kPacked, kQueries> tiles(a, key_piece, k0);
   const int rounds = tiles.all() * static_cast<int>(a.group);
   const auto read_queries = [&](int round, int into) {
@@ -332,7 +362,8 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
       LOCKSTEP_UNROLL
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + 2 * lane.t + i % 2;
-        float weight = power_of_two(p[n][i] * scale - lse[column]);
+        const float begun = powers.begin(p[n][i]);
+        float weight = power_of_two(powers.end(begun) - lse[column]);
         const int row = lane.warp * 16 + lane.g + 8 * (i / 2);
         if (edge && (column < from_query + row || column >= present)) weight = 0;
         if (kPacked && (row < hidden[column] || row >= document_seen[column])) weight = 0;
@@ -340,6 +371,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
             kDrops ? dropout[column].factor(a.key_start(key_piece) + k0 + row) : 1.0F;
         p[n][i] = weight * factor;
         ds[n][i] = weight * (ds[n][i] * factor - delta[column]);
+        if (kCaps) ds[n][i] *= 1 - begun * begun;
       }
     }
     add_product<kQueries, D>(lane, p, d_outs + buffer, d_value);
@@ -358,7 +390,7 @@ __global__ void __launch_bounds__(kThreads) backward_keys(Attention<BF16> a) {
 }
 
 /// There is a block for each (tile of queries, head, batch).
-template <int D, int kKeys, bool kGathered, bool kPacked, bool kDrops>
+template <int D, int kKeys, bool kGathered, bool kPacked, bool kDrops, bool kCaps>
 __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) {
   LOCKSTEP_DYNAMIC_SHARED(memory);
   constexpr int kTileElements = kTile * kStride<D>, kKeyElements = kKeys * kStride<D>;
@@ -370,7 +402,7 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
   const QueryTile tile(a.piece);
   const int64_t s0 = a.place(tile.piece, tile.first), queries_left = a.piece - tile.first;
   const int64_t h = blockIdx.y, b = blockIdx.z, kv = h / a.group;
-  const float scale = a.scale * kLog2E;
+  const Powers<kCaps> powers(a);
   const auto read_keys = [&](const KeyTiles<kGathered, kPacked, kKeys>& at, int into) {
     const BF16* const from = a.kv + a.key(b, kv, at.piece, at.k0);
     read_tile<kKeys, D>(keys + into, from, a.kv_row, a.piece - at.k0);
@@ -415,7 +447,8 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
     for (int n = 0; n < kKeys / 8; ++n) {
       LOCKSTEP_UNROLL
       for (int i = 0; i < 4; ++i) {
-        float weight = power_of_two(p[n][i] * scale - lse[i / 2]);
+        const float begun = powers.begin(p[n][i]);
+        float weight = power_of_two(powers.end(begun) - lse[i / 2]);
         const int last = smaller(seen + lane.warp * 16 + lane.g + 8 * (i / 2), present);
         const int key = n * 8 + 2 * lane.t + i % 2;
         if (edge && key > last) weight = 0;
@@ -426,6 +459,7 @@ __global__ void __launch_bounds__(kThreads) backward_queries(Attention<BF16> a) 
         const float factor =
             kDrops ? dropout.factor(i / 2, a.key_start(at.piece) + at.k0 + key) : 1.0F;
         ds[n][i] = weight * (ds[n][i] * factor - delta[i / 2]);
+        if (kCaps) ds[n][i] *= 1 - begun * begun;
       }
     }
     add_product<kKeys, D>(lane, ds, keys + buffer * kKeyElements, d_query);
@@ -444,14 +478,14 @@ unsigned tiles(const Attention<BF16>& a, int64_t pieces) {
   return static_cast<unsigned>(pieces) * blocks_of(a.piece, kTile);
 }
 
-template <int D, bool kGathered, bool kPacked, bool kDrops>
+template <int D, bool kGathered, bool kPacked, bool kDrops, bool kCaps>
 void launch_forward(const Attention<BF16>& a, Queue& queue) {
   queue.launch(
       {tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), static_cast<unsigned>(a.batch)},
-      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered, kPacked, kDrops>, a);
+      {kThreads}, tile_bytes<D>(5 * kTile), forward<D, kGathered, kPacked, kDrops, kCaps>, a);
 }
 
-template <int D, bool kGathered, bool kPacked, bool kDrops>
+template <int D, bool kGathered, bool kPacked, bool kDrops, bool kCaps>
 void launch_backward(const Attention<BF16>& a, Queue& queue) {
   constexpr int kOther = D == 64 ? 64 : 32;  // as many as there are registers for
   const auto batch = static_cast<unsigned>(a.batch);
@@ -459,23 +493,27 @@ void launch_backward(const Attention<BF16>& a, Queue& queue) {
       (kPacked ? 4 : 2) * sizeof(float) + (kDrops ? sizeof(QueryDropout<float>) : 0);
   queue.launch({tiles(a, a.key_pieces), static_cast<unsigned>(a.kv_heads), batch}, {kThreads},
                tile_bytes<D>(2 * kTile + 4 * kOther) + kOther * of_query,
-               backward_keys<D, kOther, kGathered, kPacked, kDrops>, a);
+               backward_keys<D, kOther, kGathered, kPacked, kDrops, kCaps>, a);
   queue.launch({tiles(a, a.query_pieces), static_cast<unsigned>(a.heads), batch}, {kThreads},
                tile_bytes<D>(2 * kTile + 4 * kOther),
-               backward_queries<D, kOther, kGathered, kPacked, kDrops>, a);
+               backward_queries<D, kOther, kGathered, kPacked, kDrops, kCaps>, a);
 }
 
 /// Calls f(size of a head, whether keys are gathered or all seen, whether there are documents,
-/// whether probabilities are dropped), all known at compile time.
+/// whether probabilities are dropped, whether scores are capped), all known at compile time.
 template <class F>
 void for_shape(const Attention<BF16>& a, const F& f) {
-  const auto of_head = [&](auto gathered, auto packed, auto drops) {
-    a.head_dim == 64 ? f(Width<64>{}, gathered, packed, drops)
-                     : f(Width<128>{}, gathered, packed, drops);
+  const auto of_head = [&](auto gathered, auto packed, auto drops, auto caps) {
+    a.head_dim == 64 ? f(Width<64>{}, gathered, packed, drops, caps)
+                     : f(Width<128>{}, gathered, packed, drops, caps);
+  };
+  const auto of_scores = [&](auto gathered, auto packed, auto drops) {
+    a.cap > 0 ? of_head(gathered, packed, drops, std::true_type{})
+              : of_head(gathered, packed, drops, std::false_type{});
   };
   const auto with = [&](auto gathered, auto packed) {
-    a.dropout == nullptr ? of_head(gathered, packed, std::false_type{})
-                         : of_head(gathered, packed, std::true_type{});
+    a.dropout == nullptr ? of_scores(gathered, packed, std::false_type{})
+                         : of_scores(gathered, packed, std::true_type{});
   };
   const auto of_keys = [&](auto gathered) {
     a.documents == nullptr ? with(gathered, std::false_type{}) : with(gathered, std::true_type{});
@@ -501,15 +539,15 @@ bool on_tensor_cores(const KernelCall& call) {
 
 void attention_forward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  for_shape(a, [&](auto head, auto gathered, auto packed, auto drops) {
-    launch_forward<head.kValue, gathered.value, packed.value, drops.value>(a, queue);
+  for_shape(a, [&](auto head, auto gathered, auto packed, auto drops, auto caps) {
+    launch_forward<head.kValue, gathered.value, packed.value, drops.value, caps.value>(a, queue);
   });
 }
 
 void attention_backward_mma(const KernelCall& call, Queue& queue) {
   const Attention<BF16> a = attention_of<BF16>(call);
-  for_shape(a, [&](auto head, auto gathered, auto packed, auto drops) {
-    launch_backward<head.kValue, gathered.value, packed.value, drops.value>(a, queue);
+  for_shape(a, [&](auto head, auto gathered, auto packed, auto drops, auto caps) {
+    launch_backward<head.kValue, gathered.value, packed.value, drops.value, caps.value>(a, queue);
   });
 }
 

@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -46,6 +47,7 @@ Key key_of(const Kernel& kernel) {
   Key key{static_cast<std::int64_t>(kernel.kind), static_cast<std::int64_t>(kernel.dtype),
           kernel.accumulate ? 1 : 0};
   key.insert(key.end(), kernel.dims.begin(), kernel.dims.end());
+  for (const double scalar : kernel.scalars) key.push_back(std::bit_cast<std::int64_t>(scalar));
   for (const auto* operands : {&kernel.in, &kernel.out}) {
     key.push_back(static_cast<std::int64_t>(operands->size()));
     for (const Operand& operand : *operands) {

@@ -1,5 +1,6 @@
 // Attention: softmax(q kᵀ / sqrt(head_dim)) v for every head, over all keys, or those that are not
-// later than the query (Vaswani et al. 2017, section 3.2.1); and rotary positions (Su et al. 2021).
+// later than the query (Vaswani et al. 2017, section 3.2.1), with another factor, or scores that
+// are capped (Gemma Team 2024, arXiv:2408.00118, section 2); and rotary positions (Su et al. 2021).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,11 +35,14 @@ class Attention {
         dim(k.dim(4)),
         parts(k.dim(5)),
         causal(k.dim(7) == 0),
+        scale(k.scalar(1) > 0 ? k.scalar(1) : 1 / std::sqrt(static_cast<double>(dim))),
+        cap(k.scalar(2)),
         k_(k),
         kv_(kv) {}
 
   const Index batch, seq, heads, kv_heads, dim, parts;
   const bool causal;
+  const double scale, cap;
 
   /// The columns of head h in a matrix of all heads.
   template <class M>
@@ -71,9 +75,11 @@ class Attention {
     }
     return at;
   }
-  /// q kᵀ / sqrt(dim) of head h; -infinity where the query does not see the key.
+  /// scale q kᵀ of head h, capped if there is a cap; -infinity where the query does not see the
+  /// key.
   Matrix scores(Index b, Index h, const Matrix& kv) const {
-    Matrix s = product(queries(b, h), kv.middleCols(key_column(h), dim).transpose()) * scale();
+    Matrix s = product(queries(b, h), kv.middleCols(key_column(h), dim).transpose()) * scale;
+    if (cap > 0) s = cap * (s / cap).tanh();
     const Column key_at = key_positions();
     const Column query_at = positions(seq, parts > 0 ? k_.in(kv_ + 1).data() : nullptr);
     const double* const documents = k_.has_in(kv_ + 2) ? k_.in(kv_ + 2).data() : nullptr;
@@ -88,7 +94,12 @@ class Attention {
     }
     return s;
   }
-  double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
+  /// The derivative of each of these scores by the score before the cap; 0 where the query does not
+  /// see the key.
+  Matrix slopes(const Matrix& scores) const {
+    if (cap == 0) return Matrix::Ones(scores.rows(), scores.cols());
+    return scores.isFinite().select(1 - (scores / cap).square(), 0);
+  }
   /// What each probability of head h is multiplied by: 1; or with dropout, 0 or 1 / (1 - share).
   Matrix kept(Index b, Index h) const {
     const Column key_at = key_positions();
@@ -144,13 +155,14 @@ void attention_backward(Operands& k) {
     Matrix dkv = Matrix::Zero(kv.rows(), kv.cols());
     for (Index h = 0; h < a.heads; ++h) {
       const auto lse = k.in(2, a.batch * a.heads).row(b * a.heads + h).transpose();
-      const Matrix weights = (a.scores(b, h, kv).colwise() - lse).exp();
+      const Matrix scores = a.scores(b, h, kv);
+      const Matrix weights = (scores.colwise() - lse).exp();
       const Matrix d_o = a.head(k.in(3, rows), b, h), kept = a.kept(b, h);
       // The gradient goes through the softmax: ds = p (dp - sum of p dp). That sum equals the sum
       // of o do.
       const Matrix dp = product(d_o, kv.middleCols(a.value_column(h), a.dim).transpose()) * kept;
       const Column along = (a.head(k.in(1, rows), b, h) * d_o).rowwise().sum();
-      const Matrix ds = weights * (dp.colwise() - along) * a.scale();
+      const Matrix ds = weights * (dp.colwise() - along) * a.slopes(scores) * a.scale;
       k.set(a.head(k.out(0, rows), b, h), product(ds, kv.middleCols(a.key_column(h), a.dim)));
       dkv.middleCols(a.key_column(h), a.dim) += product(ds.transpose(), a.queries(b, h));
       dkv.middleCols(a.value_column(h), a.dim) += product((weights * kept).transpose(), d_o);
@@ -181,7 +193,7 @@ double turn(const Operands& k, Index i, Index half) {
 void rope(Operands& k) {
   const Index batch = k.dim(0), seq = k.dim(1), heads = k.dim(2), dim = k.dim(3);
   const double sign = k.dim(5) != 0 ? -1 : 1;
-  const Index skip = k.dim(6);
+  const Index skip = k.dim(6), stride = skip + dim + k.dim(7);
   const Column at = positions(seq, k.has_in(1) ? k.in(1).data() : nullptr);
   const View x = k.in(0, batch * seq);
   View y = k.out(0, batch * seq);
@@ -189,7 +201,7 @@ void rope(Operands& k) {
     for (Index h = 0; h < heads; ++h) {
       for (Index i = 0; i < dim / 2; ++i) {
         const double angle = sign * at(row % seq) * turn(k, i, dim / 2);
-        const Index left = h * (skip + dim) + skip + i, right = left + dim / 2;
+        const Index left = h * stride + skip + i, right = left + dim / 2;
         y(row, left) = x(row, left) * std::cos(angle) - x(row, right) * std::sin(angle);
         y(row, right) = x(row, right) * std::cos(angle) + x(row, left) * std::sin(angle);
       }

@@ -1,11 +1,16 @@
 // Attention with grouped queries, causal or not, and the rotary positions before it.
+#include <cmath>
+
 #include "core/ir/kernels/rows.hpp"
 
 namespace lockstep {
 namespace {
 
+bool negative_or_not_finite(double x) { return !std::isfinite(x) || x < 0; }
+
 /// The fault of shares that are not equal: every head of keys has equally many query heads, and
-/// each rank of a divided sequence holds two pieces of equal length, one from each half of it.
+/// each rank of a divided sequence holds two pieces of equal length, one from each half of it. Or
+/// that of numbers that scores cannot be scaled with or limited to.
 std::string_view bad_shares(const Kernel& kernel) {
   const std::int64_t seq = kernel.dims[1], parts = kernel.dims[5];
   const std::int64_t heads = kernel.dims[2], kv_heads = kernel.dims[3];
@@ -14,6 +19,8 @@ std::string_view bad_shares(const Kernel& kernel) {
   if (kernel.dims[6] < 0) return "scores are negative";
   const double share = kernel.scalars[0];
   if (!(share >= 0 && share < 1)) return "drops a share that is not in [0, 1)";
+  if (negative_or_not_finite(kernel.scalars[1])) return "scale is negative or not finite";
+  if (negative_or_not_finite(kernel.scalars[2])) return "cap is negative or not finite";
   const std::size_t dropout = kernel.kind == KernelKind::AttentionForward ? 4 : 7;
   const bool given = kernel.in.size() > dropout && kernel.in[dropout].present();
   if (given != (share > 0)) return "drops what it has no keys for, or has keys and drops nothing";
@@ -34,8 +41,12 @@ std::vector<KernelRow> rows::attention() {
   const auto latent = words("rows heads nope rope value");
   const OperandRow dropout{.name = "[dropout]", .extent = "heads + batch seq", .type = Index};
   return {
-      // o = softmax(q kᵀ / sqrt(head_dim)) v for every head; heads / kv_heads queries share a key
-      // and a value. A query sees no later key, unless `whole` is 1: then it sees all keys.
+      // o = softmax(scale q kᵀ) v for every head; heads / kv_heads queries share a key and a value.
+      // If scale is 0, it is the usual 1 / sqrt(head_dim). If cap > 0, a scaled score s becomes
+      // cap tanh(s / cap), as in Gemma 2 (Gemma Team 2024, arXiv:2408.00118, section 2), before
+      // those are hidden that the query does not see. Wherever scores are meant below, and in lse,
+      // they are the capped ones.
+      // A query sees no later key, unless `whole` is 1: then it sees all keys.
       //   qkv [batch, seq, heads + 2 kv_heads, head_dim]: query heads, then keys, then values
       //   o [batch, seq, heads, head_dim]
       //   lse [batch, heads, seq]: logarithm of the sum of exp of a row's scores
@@ -63,11 +74,12 @@ std::vector<KernelRow> rows::attention() {
       // Flops: 4 head_dim for each score of the lower triangle with its diagonal, of which a
       // sequence of s keys has (s + 1) / 2 per query; every rank of a divided one has as many, and
       // as many with the keys of each other rank, where there is no diagonal. If whole is 1, all
-      // scores of the square count. Dropout adds 2, and in backward 4.
+      // scores of the square count. Dropout adds 2, and in backward 4. A cap adds nothing: its tanh
+      // is counted as little as the exponential of the softmax.
       {.kind = K::AttentionForward,
        .name = "attention_forward",
        .dims = dims,
-       .scalars = words("share"),
+       .scalars = words("share [scale] [cap]"),
        .in = {{.name = "qkv",
                .extent = "batch seq (heads + 2 kv_heads) head_dim",
                .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
@@ -92,7 +104,9 @@ std::vector<KernelRow> rows::attention() {
        .width = "head_dim",
        .fault = bad_shares},
       // The gradient of attention_forward, where do is the gradient of o; scores are computed
-      // again. If there is kv, dqkv gets the gradients of the queries only, and the rest of it
+      // again. Where there is a cap, the gradient of a scaled score is that of the capped one times
+      // 1 - (capped / cap)². If there is kv, dqkv gets the gradients of the queries only, and the
+      // rest of it
       // stays as it is; the gradients of all ranks' keys and values are in dkv, which is laid out
       // as kv. If it accumulates, the gradients of the queries are added to what dqkv holds. o, lse
       // and do are those of all keys, wherever the others are.
@@ -100,7 +114,7 @@ std::vector<KernelRow> rows::attention() {
       {.kind = K::AttentionBackward,
        .name = "attention_backward",
        .dims = dims,
-       .scalars = words("share"),
+       .scalars = words("share [scale] [cap]"),
        .in = {{.name = "qkv",
                .extent = "batch seq (heads + 2 kv_heads) head_dim",
                .moved = "batch seq (heads + 2 kv_heads !parts) head_dim"},
@@ -134,19 +148,20 @@ std::vector<KernelRow> rows::attention() {
        .fault = bad_shares},
       // Rotates, in place, the first `heads` of the `row_heads` heads of each position by the
       // position's angles (core/base/rope.hpp). A head has `skip` elements that stay as they are,
-      // and then head_dim that are rotated. Of these, i and i + head_dim / 2 are a pair, as in
+      // then head_dim that are rotated, and `tail` that stay, too. Of those that are rotated, i and
+      // i + head_dim / 2 are a pair, as in
       // Hugging Face's models. If inverse is 1, the angles are negative. starts has the positions
       // at which the two halves of seq begin; if absent, these are 0 and seq / 2.
       {.kind = K::Rope,
        .name = "rope",
-       .dims = words("batch seq heads head_dim row_heads inverse skip"),
+       .dims = words("batch seq heads head_dim row_heads inverse skip [tail]"),
        .scalars = words("theta slowing longest shortest"),
        .in = {{.name = "x",
-               .extent = "batch seq row_heads (skip + head_dim)",
+               .extent = "batch seq row_heads (skip + head_dim + tail)",
                .moved = "batch seq heads head_dim"},
               {"[starts]", "2", Index}},
        .out = {{.name = "x",
-                .extent = "batch seq row_heads (skip + head_dim)",
+                .extent = "batch seq row_heads (skip + head_dim + tail)",
                 .moved = "batch seq heads head_dim"}},
        .flops = "3 batch seq heads head_dim"},
       // Lays out what latent attention projects (DeepSeek-V2, arXiv:2405.04434, section 2.1) as

@@ -30,13 +30,17 @@ std::vector<std::string_view> take_names(std::vector<OperandRow>& operands) {
 
 void compile(KernelRow& row) {
   const auto in = take_names(row.in), out = take_names(row.out);
-  row.flops.compile(row.dims, in, out);
-  if (row.width) row.width.compile(row.dims, in, out);
+  std::vector<std::string_view> dims = row.dims;
+  for (std::string_view& dim : dims) {
+    if (dim.starts_with('[')) dim = dim.substr(1, dim.size() - 2);
+  }
+  row.flops.compile(dims, in, out);
+  if (row.width) row.width.compile(dims, in, out);
   for (std::vector<OperandRow>* operands : {&row.in, &row.out}) {
     for (OperandRow& operand : *operands) {
       for (Formula* formula :
            {&operand.extent, &operand.moved, &operand.given_if, &operand.updates_if}) {
-        formula->compile(row.dims, in, out);
+        formula->compile(dims, in, out);
       }
     }
   }

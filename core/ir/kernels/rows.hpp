@@ -1,6 +1,8 @@
 // Rows: the rows of kernels, by family. The file of a family holds, for each kernel, its definition
 // as a comment and its row; kernel.cpp joins them to the table behind info().
 // An operand is written {name, extent, type, effect}. One that is written "[name]" may be absent.
+// Likewise, a dimension or scalar "[name]" is usually 0, and is in the text of a program only where
+// it is not.
 // Unless something else is said, the type is the kernel's own, and an output is overwritten.
 // Extents, counts and conditions are formulas in the row's dimensions (formula.hpp).
 #pragma once

@@ -32,6 +32,17 @@ inline std::string hexadecimal(std::uint64_t number) {
   return text;
 }
 
+/// A dimension or scalar of a kernel as its row names it: "[name]" if it is in the text only where
+/// it is not 0.
+struct NumberName {
+  std::string_view name;
+  bool optional = false;
+  explicit constexpr NumberName(std::string_view in_row)
+      : name(in_row), optional(in_row.starts_with('[')) {
+    if (optional) name = name.substr(1, name.size() - 2);
+  }
+};
+
 /// The names of all kinds of kernels, in their order.
 std::vector<std::string> kernel_names();
 

@@ -343,17 +343,16 @@ class Parser {
     kernel.stochastic =
         row.may_be_stochastic && kernel.dtype == DType::BF16 && s_.in.take("stochastic");
     kernel.tf32 = row.tf32 != Tf32::Never && kernel.dtype == DType::F32 && s_.in.take("tf32");
-    for (std::size_t i = 0; i < row.dims.size(); ++i) {
-      if (!s_.in.expect_word(row.dims[i]) || !s_.in.expect('=') || !s_.in.number(kernel.dims[i])) {
-        return false;
+    const auto numbers = [&](const std::vector<std::string_view>& names, auto& values) {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        const text::NumberName number(names[i]);
+        if (number.optional && !s_.in.take_word(number.name)) continue;
+        if (!number.optional && !s_.in.expect_word(number.name)) return false;
+        if (!s_.in.expect('=') || !s_.in.number(values[i])) return false;
       }
-    }
-    for (std::size_t i = 0; i < row.scalars.size(); ++i) {
-      if (!s_.in.expect_word(row.scalars[i]) || !s_.in.expect('=') ||
-          !s_.in.number(kernel.scalars[i])) {
-        return false;
-      }
-    }
+      return true;
+    };
+    if (!numbers(row.dims, kernel.dims) || !numbers(row.scalars, kernel.scalars)) return false;
     if (!operands(row.in, kernel.dtype, kernel.in)) return false;
     if (s_.in.take("->") && !operands(row.out, kernel.dtype, kernel.out)) return false;
     s_.program.functions.back().kernels.push_back(std::move(kernel));

@@ -22,8 +22,8 @@ const std::vector<SampleKey>& sample_keys() {
       {"per_step", SampleKind::None},       {"microbatch", SampleKind::None},
       {"over", SampleKind::None},           {"unshuffled", SampleKind::None},
       {"document_end", SampleKind::Tokens}, {"mean_document", SampleKind::Tokens},
-      {"ignores_ends", SampleKind::Tokens}, {"masked", SampleKind::Tokens},
-      {"mask_token", SampleKind::Tokens}};
+      {"window", SampleKind::Tokens},       {"ignores_ends", SampleKind::Tokens},
+      {"masked", SampleKind::Tokens},       {"mask_token", SampleKind::Tokens}};
   return keys;
 }
 
@@ -110,7 +110,7 @@ class InputParser {
       const SampleKey& key = sample_keys()[i];
       constexpr std::array kOptional = {"over",          "unshuffled",   "document_end",
                                         "mean_document", "ignores_ends", "masked",
-                                        "mask_token"};
+                                        "mask_token",    "window"};
       const bool optional = std::count(kOptional.begin(), kOptional.end(), key.name) > 0;
       const bool wanted = key.of == SampleKind::None || key.of == out.kind;
       if (wanted && !optional && (seen >> i & 1u) == 0) {
@@ -195,6 +195,7 @@ class InputParser {
     }
     std::int64_t& value = key == "per_step"                  ? out.per_step
                           : key == "masked"                  ? out.masked
+                          : key == "window"                  ? out.window
                           : key == "microbatch"              ? out.microbatch
                           : key == "length" || key == "size" ? out.length
                                                              : out.classes;

@@ -212,6 +212,7 @@ class Printer {
       put(" document_end=", samples.document_end, " mean_document=", samples.mean_document);
     }
     if (samples.ignores_ends) put(" ignores_ends");
+    if (samples.window > 0) put(" window=", samples.window);
     if (samples.masked > 0) {
       put(" masked=", samples.masked, " mask_token=", samples.mask_token);
     }
@@ -283,10 +284,14 @@ class Printer {
     if (kernel.accumulate) put(" accumulate");
     if (kernel.stochastic) put(" stochastic");
     if (kernel.tf32) put(" tf32");
-    for (std::size_t i = 0; i < row.dims.size(); ++i) put(" ", row.dims[i], "=", kernel.dims[i]);
-    for (std::size_t i = 0; i < row.scalars.size(); ++i) {
-      put(" ", row.scalars[i], "=", kernel.scalars[i]);
-    }
+    const auto put_numbers = [&](const std::vector<std::string_view>& names, const auto& values) {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        const text::NumberName number(names[i]);
+        if (!number.optional || values[i] != 0) put(" ", number.name, "=", values[i]);
+      }
+    };
+    put_numbers(row.dims, kernel.dims);
+    put_numbers(row.scalars, kernel.scalars);
     put_operands(kernel, kernel.in, row.in, formals);
     if (!kernel.out.empty()) put(" ->");
     put_operands(kernel, kernel.out, row.out, formals);

@@ -53,6 +53,13 @@ std::string_view Scanner::word() {
   return {start, at_};
 }
 
+bool Scanner::take_word(std::string_view expected) {
+  const char* start = mark();
+  if (word() == expected) return true;
+  at_ = start;
+  return false;
+}
+
 bool Scanner::expect_word(std::string_view expected) {
   const char* start = mark();
   const std::string found = next_text();

@@ -41,6 +41,8 @@ class Scanner {
 
   /// A word of name characters; empty if there is none.
   std::string_view word();
+  /// Takes the word `expected` if it comes next, without an error otherwise.
+  bool take_word(std::string_view expected);
   bool expect_word(std::string_view expected);
   /// Reads a name as print() writes it, plain or in quotes.
   bool name(std::string& out);

@@ -152,6 +152,7 @@ class InputCheck {
       case HostData::Documents:
       case HostData::DocumentSpans:
       case HostData::DocumentPositions:
+      case HostData::Windows:
         return batch(op, buffer, fault);
       case HostData::DropoutKeys:
       case HostData::AllDropoutKeys:
@@ -230,8 +231,12 @@ class InputCheck {
       return fault("the program's samples are " + std::string(to_string(in().kind)));
     }
     const bool spans = op.host() == HostData::DocumentSpans;
-    const bool queries = spans || op.host() == HostData::Documents;
-    const bool documents = queries || op.host() == HostData::DocumentPositions;
+    const bool windows = op.host() == HostData::Windows;
+    const bool queries = spans || windows || op.host() == HostData::Documents;
+    const bool documents = (queries && !windows) || op.host() == HostData::DocumentPositions;
+    if (windows && in().window < 1) {
+      return fault("the program's samples do not say how long a window is: they need window");
+    }
     if (documents && in().document_end < 0) {
       return fault("the program's samples have no documents: they need document_end");
     }

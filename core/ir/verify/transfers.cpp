@@ -472,7 +472,7 @@ PatternId Values::placed_data(const Op& op, DType dtype) {
     if (is_batch(data)) {
       const bool ids = data == HostData::Tokens || data == HostData::Targets;
       const bool queries = data == HostData::Documents || data == HostData::DocumentSpans ||
-                           data == HostData::AttentionDropout;
+                           data == HostData::Windows || data == HostData::AttentionDropout;
       const bool heads = data == HostData::AttentionDropout;
       if (ids && differs(TableKind::Shift, axis)) along = Along::Split;
       if (heads && differs(TableKind::Heads, axis)) along = Along::Split;

@@ -76,5 +76,22 @@ TEST_CASE("expected scores are the sum over pairs of the probability that no doc
   CHECK(expected_scores(1, 1 << 20) == 1 << 20);
 }
 
+TEST_CASE("pairs of a query and a key in its window are counted", "[core][base]") {
+  for (const std::int64_t window : {1, 3, 8, 20}) {
+    for (const std::int64_t count : {1, 4, 9}) {
+      for (const std::int64_t ahead : {0L, 4L, 9L, 18L, -9L}) {
+        std::int64_t pairs = 0;
+        for (std::int64_t query = ahead; query < ahead + count; ++query) {
+          for (std::int64_t key = 0; key < count; ++key) {
+            pairs += key <= query && query - key < window ? 1 : 0;
+          }
+        }
+        CAPTURE(window, count, ahead);
+        CHECK(window_scores(window, count, ahead) == Approx(static_cast<double>(pairs)));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

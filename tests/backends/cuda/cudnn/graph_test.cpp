@@ -41,6 +41,7 @@ constexpr double kExact = 1e-5;
 /// Attention by its definition, with indices as KernelKind::AttentionForward documents them.
 struct Definition {
   AttentionShape s;
+  double scale;
   const std::vector<double>& qkv;
 
   std::size_t at(std::int64_t b, std::int64_t t, std::int64_t head, std::int64_t d) const {
@@ -62,7 +63,7 @@ struct Definition {
       for (std::int64_t d = 0; d < s.head_dim; ++d) {
         score += qkv[at(b, t, h, d)] * qkv[at(b, k, key(h), d)];
       }
-      p.push_back(std::exp(score / std::sqrt(double(s.head_dim))));
+      p.push_back(std::exp(scale * score));
       sum += p.back();
     }
     for (double& x : p) x /= sum;
@@ -89,7 +90,7 @@ struct Definition {
       }
     });
   }
-  /// dv = pᵀ do; ds = p (do v − Σ p do v); dq = ds k / √d; dk = dsᵀ q / √d.
+  /// dv = pᵀ do; ds = p (do v − Σ p do v) scale; dq = ds k; dk = dsᵀ q.
   std::vector<double> backward(const std::vector<double>& d_o) const {
     std::vector<double> d(qkv.size(), 0);
     for_queries([&](std::int64_t b, std::int64_t h, std::int64_t t) {
@@ -108,7 +109,7 @@ struct Definition {
       }
       for (std::int64_t k = 0; k <= t; ++k) {
         const auto i = static_cast<std::size_t>(k);
-        const double d_s = p[i] * (d_p[i] - mean) / std::sqrt(double(s.head_dim));
+        const double d_s = p[i] * (d_p[i] - mean) * scale;
         for (std::int64_t j = 0; j < s.head_dim; ++j) {
           d[at(b, t, h, j)] += d_s * qkv[at(b, k, key(h), j)];
           d[at(b, k, key(h), j)] += d_s * qkv[at(b, t, h, j)];
@@ -122,28 +123,35 @@ struct Definition {
 }  // namespace
 
 TEST_CASE("the graphs of attention compute attention and its gradients", "[cuda][cudnn]") {
-  for (const AttentionShape& s : {AttentionShape{2, 7, 3, 3, 8}, AttentionShape{1, 5, 4, 2, 16},
-                                  AttentionShape{2, 6, 6, 1, 8}, AttentionShape{1, 1, 2, 2, 8}}) {
-    INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.head_dim);
+  // With the usual scale, and another one.
+  const auto check = [](const AttentionShape& s, double scale) {
+    INFO(s.batch << " " << s.seq << " " << s.heads << " " << s.kv_heads << " " << s.head_dim
+                 << ", scale " << scale);
+    Kernel forward_kernel = attention(KernelKind::AttentionForward, s);
+    Kernel backward_kernel = attention(KernelKind::AttentionBackward, s);
+    forward_kernel.scalars[1] = backward_kernel.scalars[1] = scale;
     const std::int64_t tokens = s.batch * s.seq, result = tokens * s.heads * s.head_dim;
     const auto qkv = random_values(tokens * (s.heads + 2 * s.kv_heads) * s.head_dim, 1);
     const auto d_o = random_values(result, 2);
     std::vector<double> o(static_cast<std::size_t>(result)),
         lse(static_cast<std::size_t>(tokens * s.heads));
-    const Definition definition{s, qkv};
+    const Definition definition{s, scale > 0 ? scale : 1 / std::sqrt(double(s.head_dim)), qkv};
     definition.forward(o, lse);
 
     const std::vector<double> poison(qkv.size(), NAN);
     Operands forward{{qkv}, {std::vector<double>(o.size(), NAN), std::vector<double>(lse.size())}};
-    const test::GraphComputer forward_graph(*graph_of(attention(KernelKind::AttentionForward, s)),
-                                            forward);
+    const test::GraphComputer forward_graph(*graph_of(forward_kernel), forward);
     CHECK(distance(forward.out[0], o) < kExact);
     CHECK(distance(forward.out[1], lse) < kExact);
 
     Operands backward{{qkv, o, lse, d_o}, {poison}};
-    const test::GraphComputer backward_graph(*graph_of(attention(KernelKind::AttentionBackward, s)),
-                                             backward);
+    const test::GraphComputer backward_graph(*graph_of(backward_kernel), backward);
     CHECK(distance(backward.out[0], definition.backward(d_o)) < kExact);
+  };
+  for (const AttentionShape& s : {AttentionShape{2, 7, 3, 3, 8}, AttentionShape{1, 5, 4, 2, 16},
+                                  AttentionShape{2, 6, 6, 1, 8}, AttentionShape{1, 1, 2, 2, 8}}) {
+    check(s, 0);
+    check(s, 0.8);
   }
 }
 
@@ -238,6 +246,11 @@ TEST_CASE("what cuDNN is not given has no graph", "[cuda][cudnn]") {
     CHECK_FALSE(none(drops));
     drops.scalars[0] = 0.1;
     CHECK(none(drops));
+    Kernel caps = attention(kind, {1, 8, 4, 4, 64});
+    caps.scalars[1] = 0.1;
+    CHECK_FALSE(none(caps));
+    caps.scalars[2] = 50;
+    CHECK(none(caps));
   }
   CHECK(none(convolution(K::Conv2dForward, {1, 8, 9, 4, 4, 4, 4}, false)));  // beyond the image
   Kernel single = attention(K::AttentionForward, {1, 8, 4, 4, 64});

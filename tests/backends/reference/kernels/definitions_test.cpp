@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "backends/reference/kernels/kernels.hpp"
@@ -94,6 +95,71 @@ void check_input(const Call& forward, std::size_t which, const Values& dy, const
   check_slope(value, forward.in[which], gradient);
 }
 
+/// Scalars of attention that drops nothing: the usual scores, scaled, capped, and both.
+const Values kScorings[] = {{0, 0, 0}, {0, 0.9, 0}, {0, 0, 1.5}, {0, 0.9, 0.7}};
+
+void check_gradients_of_attention(const Values& scalars) {
+  const Values dy = random(2 * 6 * 4 * 3);
+  const Call own{K::AttentionForward, {2, 6, 4, 2, 3, 0}, {random(2 * 6 * 8 * 3, 2)}, scalars};
+  const auto kept = run(own);
+  check_input(own, 0, dy,
+              run({K::AttentionBackward, own.dims, {own.in[0], kept[0], kept[1], dy}, scalars})[0]);
+  const Call all{K::AttentionForward,
+                 {2, 6, 4, 2, 3, 2},
+                 {random(2 * 6 * 8 * 3, 2), random(2 * 2 * 6 * 4 * 3, 2), {3, 6, 0, 9, 3, 6}},
+                 scalars};
+  const auto saved = run(all);
+  const auto back = run({K::AttentionBackward,
+                         all.dims,
+                         {all.in[0], saved[0], saved[1], dy, all.in[1], all.in[2]},
+                         scalars});
+  check_input(all, 0, dy, back[0]);
+  check_input(all, 1, dy, back[1]);
+  // Keys that come by one rank after the other: its own, then the other's, which are all later than
+  // its first piece of queries.
+  const auto part = [&](std::size_t p) {
+    const std::size_t n = all.in[1].size() / 2;
+    return Values(all.in[1].begin() + static_cast<std::ptrdiff_t>(p * n),
+                  all.in[1].begin() + static_cast<std::ptrdiff_t>((p + 1) * n));
+  };
+  const Values front = {0, 9, 0, 9}, other = {0, 9, 3, 6};
+  const Call gathered{
+      K::AttentionForward, {2, 6, 4, 2, 3, 2}, {all.in[0], all.in[1], {0, 9, 0, 9, 3, 6}}, scalars};
+  const auto wanted = run(gathered);
+  Call turn{K::AttentionForward, {2, 6, 4, 2, 3, 1}, {all.in[0], part(0), front}, scalars};
+  const auto first = run(turn);
+  turn.in = {all.in[0], part(1), other};
+  turn.out = first;
+  turn.accumulate = true;
+  const auto both = run(turn);
+  for (const std::size_t i : {0, 1}) {
+    for (std::size_t k = 0; k < wanted[i].size(); ++k) {
+      CHECK(both[i][k] == Approx(wanted[i][k]).epsilon(1e-13));
+    }
+  }
+  const auto d_wanted = run({K::AttentionBackward,
+                             gathered.dims,
+                             {all.in[0], wanted[0], wanted[1], dy, all.in[1], gathered.in[2]},
+                             scalars});
+  Call d_turn{K::AttentionBackward,
+              turn.dims,
+              {all.in[0], wanted[0], wanted[1], dy, part(0), front},
+              scalars};
+  const auto d_first = run(d_turn);
+  d_turn.in[4] = part(1);
+  d_turn.in[5] = other;
+  d_turn.out = {d_first[0]};
+  d_turn.accumulate = true;
+  const auto d_both = run(d_turn);
+  for (std::size_t k = 0; k < d_wanted[0].size(); ++k) {
+    CHECK(d_both[0][k] == Approx(d_wanted[0][k]).epsilon(1e-12).margin(1e-13));
+  }
+  for (std::size_t k = 0; k < d_first[1].size(); ++k) {
+    CHECK(d_first[1][k] == Approx(d_wanted[1][k]).epsilon(1e-12).margin(1e-13));
+    CHECK(d_both[1][k] == Approx(d_wanted[1][d_first[1].size() + k]).epsilon(1e-12).margin(1e-13));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a product is the sum of products, transposed or not", "[backends][reference]") {
@@ -139,67 +205,73 @@ TEST_CASE("gradients of activation functions are their slopes", "[backends][refe
   CHECK(run({K::GeluForward, {1}, {{1}}})[0][0] == Approx(0.8411919906082768).epsilon(1e-14));
   const Call swiglu{K::SwigluForward, {4, 6}, {random(48, 4)}};
   check_input(swiglu, 0, dy, run({K::SwigluBackward, {4, 6}, {dy, swiglu.in[0]}})[0]);
+  const Call geglu{K::GegluForward, {4, 6}, {random(48, 4)}};
+  check_input(geglu, 0, dy, run({K::GegluBackward, {4, 6}, {dy, geglu.in[0]}})[0]);
+  const Call cap{K::SoftcapForward, {24}, {random(24, 4)}, {1.5}};
+  check_input(cap, 0, dy, run({K::SoftcapBackward, {24}, {dy, cap.in[0]}, {1.5}})[0]);
+  CHECK(run({K::SoftcapForward, {2}, {{0.5, 50}}, {2}})[0][0] ==
+        Approx(0.4898373248074184).epsilon(1e-14));  // 2 tanh(1/4)
+  CHECK(run({K::SquaredReluForward, {3}, {{-2, 0, 3}}})[0] == Values{0, 0, 9});
+  CHECK(run({K::SquaredReluBackward, {3}, {{5, 6, 7}, {-2, 0, 3}}})[0] == Values{0, 0, 42});
   CHECK(run({K::ReluForward, {3}, {{-2, 0, 2}}})[0] == Values{0, 0, 2});
   CHECK(run({K::ReluBackward, {3}, {{5, 6, 7}, {0, 0, 2}}})[0] == Values{0, 0, 7});
 }
 
 TEST_CASE("gradients of attention are its slopes, keys gathered or not", "[backends][reference]") {
-  const Values dy = random(2 * 6 * 4 * 3);
-  const Call own{K::AttentionForward, {2, 6, 4, 2, 3, 0}, {random(2 * 6 * 8 * 3, 2)}};
-  const auto kept = run(own);
-  check_input(own, 0, dy,
-              run({K::AttentionBackward, own.dims, {own.in[0], kept[0], kept[1], dy}})[0]);
-  const Call all{K::AttentionForward,
-                 {2, 6, 4, 2, 3, 2},
-                 {random(2 * 6 * 8 * 3, 2), random(2 * 2 * 6 * 4 * 3, 2), {3, 6, 0, 9, 3, 6}}};
-  const auto saved = run(all);
-  const auto back = run(
-      {K::AttentionBackward, all.dims, {all.in[0], saved[0], saved[1], dy, all.in[1], all.in[2]}});
-  check_input(all, 0, dy, back[0]);
-  check_input(all, 1, dy, back[1]);
-  // Keys that come by one rank after the other: its own, then the other's, which are all later than
-  // its first piece of queries.
-  const auto part = [&](std::size_t p) {
-    const std::size_t n = all.in[1].size() / 2;
-    return Values(all.in[1].begin() + static_cast<std::ptrdiff_t>(p * n),
-                  all.in[1].begin() + static_cast<std::ptrdiff_t>((p + 1) * n));
-  };
-  const Values front = {0, 9, 0, 9}, other = {0, 9, 3, 6};
-  const Call gathered{
-      K::AttentionForward, {2, 6, 4, 2, 3, 2}, {all.in[0], all.in[1], {0, 9, 0, 9, 3, 6}}};
-  const auto wanted = run(gathered);
-  Call turn{K::AttentionForward, {2, 6, 4, 2, 3, 1}, {all.in[0], part(0), front}};
-  const auto first = run(turn);
-  turn.in = {all.in[0], part(1), other};
-  turn.out = first;
-  turn.accumulate = true;
-  const auto both = run(turn);
-  for (const std::size_t i : {0, 1}) {
-    for (std::size_t k = 0; k < wanted[i].size(); ++k) {
-      CHECK(both[i][k] == Approx(wanted[i][k]).epsilon(1e-13));
-    }
-  }
-  const auto d_wanted = run({K::AttentionBackward,
-                             gathered.dims,
-                             {all.in[0], wanted[0], wanted[1], dy, all.in[1], gathered.in[2]}});
-  Call d_turn{
-      K::AttentionBackward, turn.dims, {all.in[0], wanted[0], wanted[1], dy, part(0), front}};
-  const auto d_first = run(d_turn);
-  d_turn.in[4] = part(1);
-  d_turn.in[5] = other;
-  d_turn.out = {d_first[0]};
-  d_turn.accumulate = true;
-  const auto d_both = run(d_turn);
-  for (std::size_t k = 0; k < d_wanted[0].size(); ++k) {
-    CHECK(d_both[0][k] == Approx(d_wanted[0][k]).epsilon(1e-12).margin(1e-13));
-  }
-  for (std::size_t k = 0; k < d_first[1].size(); ++k) {
-    CHECK(d_first[1][k] == Approx(d_wanted[1][k]).epsilon(1e-12).margin(1e-13));
-    CHECK(d_both[1][k] == Approx(d_wanted[1][d_first[1].size() + k]).epsilon(1e-12).margin(1e-13));
+  for (const Values& scalars : kScorings) {
+    INFO("scale " << scalars[1] << ", cap " << scalars[2]);
+    check_gradients_of_attention(scalars);
   }
   // The first token sees itself alone: its output is its value.
   const Values qkv = {0.3, 0.7, 5, -1, 2, 9};
   CHECK(run({K::AttentionForward, {1, 2, 1, 1, 1, 0}, {qkv}})[0][0] == 5);
+}
+
+TEST_CASE("scores are scaled with what is given, and capped", "[backends][reference]") {
+  // Two tokens, of which the second one's result and its gradient are written out.
+  const double q = -1.3, k[] = {0.7, 2}, v[] = {5, 9}, dy = 0.6;
+  const Values qkv = {0.3, k[0], v[0], q, k[1], v[1]};
+  for (const auto& [given, cap] :
+       std::vector<std::pair<double, double>>{{0, 0}, {0, 0.8}, {0.25, 0}, {0.25, 0.8}, {3, 50}}) {
+    INFO("scale " << given << ", cap " << cap);
+    const double scale = given > 0 ? given : 1;  // of heads of one element
+    double score[2], slope[2];
+    for (const std::size_t j : {0, 1}) {
+      const double scaled = scale * q * k[j], e = std::exp(2 * scaled / cap);
+      score[j] = cap > 0 ? cap * (e - 1) / (e + 1) : scaled;
+      slope[j] = cap > 0 ? 4 * e / ((e + 1) * (e + 1)) : 1;
+    }
+    const double sum = std::exp(score[0]) + std::exp(score[1]), p = std::exp(score[1]) / sum;
+    const Values scalars = {0, given, cap};
+    const auto found = run({K::AttentionForward, {1, 2, 1, 1, 1}, {qkv}, scalars});
+    CHECK(found[0][1] == Approx((1 - p) * v[0] + p * v[1]).epsilon(1e-14));
+    CHECK(found[1][1] == Approx(std::log(sum)).epsilon(1e-14));
+    const Values d = run(
+        {K::AttentionBackward, {1, 2, 1, 1, 1}, {qkv, found[0], found[1], {0, dy}}, scalars})[0];
+    const double ds = p * (1 - p) * (v[1] - v[0]) * dy * scale;  // of the second score
+    CHECK(d[3] == Approx(ds * (slope[1] * k[1] - slope[0] * k[0])).epsilon(1e-13));
+    CHECK(d[1] == Approx(-ds * slope[0] * q).epsilon(1e-13));
+    CHECK(d[4] == Approx(ds * slope[1] * q).epsilon(1e-13));
+    CHECK(d[5] == Approx(p * dy).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("gradients of attention in documents are its slopes, with a cap, too",
+          "[backends][reference]") {
+  const Values dy = random(2 * 6 * 4 * 3), starts = {0, 0, 2, 2, 2, 5, 0, 1, 1, 1, 4, 4};
+  for (const Values& scalars : kScorings) {
+    INFO("scale " << scalars[1] << ", cap " << scalars[2]);
+    const Call call{K::AttentionForward,
+                    {2, 6, 4, 2, 3, 0, 3},
+                    {random(2 * 6 * 8 * 3, 2), {}, {}, starts},
+                    scalars};
+    const auto kept = run(call);
+    check_input(call, 0, dy,
+                run({K::AttentionBackward,
+                     call.dims,
+                     {call.in[0], kept[0], kept[1], dy, {}, {}, starts},
+                     scalars})[0]);
+  }
 }
 
 TEST_CASE("gradients of a gate are its slopes", "[backends][reference]") {
@@ -234,6 +306,18 @@ TEST_CASE("a rotation leaves the first elements of a head", "[backends][referenc
       CHECK(turned[first + 4] ==
             Approx(x[first + 4] * std::cos(angle) - x[first + 6] * std::sin(angle)));
     }
+  }
+}
+
+TEST_CASE("a rotation leaves the last elements of a head", "[backends][reference]") {
+  const Values x = random(3 * 2 * 7);
+  const Values turned = run({K::Rope, {1, 3, 2, 4, 2, 0, 0, 3}, {x}, {100}, {x}})[0];
+  for (std::size_t first = 0; first < x.size(); first += 7) {
+    for (std::size_t i = 4; i < 7; ++i) CHECK(turned[first + i] == x[first + i]);
+    const std::size_t token = first / 14;
+    const double angle = 0.1 * static_cast<double>(token);  // of the second pair
+    CHECK(turned[first + 1] ==
+          Approx(x[first + 1] * std::cos(angle) - x[first + 3] * std::sin(angle)));
   }
 }
 
@@ -610,40 +694,42 @@ TEST_CASE("attention drops the probabilities that its queries' keys and its head
     dropout.push_back(row_of % 5 == 4 ? kNothingDropped : dropout_key(1, row_of / 6, row_of % 6));
   }
   const Values dy = random(2 * 6 * 4 * 3), qkv_own = random(2 * 6 * 8 * 3, 2);
-  const Call own{K::AttentionForward,
-                 {2, 6, 4, 2, 3},
-                 {qkv_own, {}, {}, {}, dropout},
-                 {0.4},
-                 {},
-                 false,
-                 context};
-  const auto kept = run(own);
-  check_input(own, 0, dy,
-              run({K::AttentionBackward,
-                   own.dims,
-                   {qkv_own, kept[0], kept[1], dy, {}, {}, {}, dropout},
-                   {0.4},
+  const Values keys = random(2 * 2 * 6 * 4 * 3, 2), starts = {3, 6, 0, 9, 3, 6};
+  for (const Values& scalars : {Values{0.4}, Values{0.4, 0.9, 1.5}}) {
+    const Call own{K::AttentionForward,
+                   {2, 6, 4, 2, 3},
+                   {qkv_own, {}, {}, {}, dropout},
+                   scalars,
                    {},
                    false,
-                   context})[0]);
-  const Values keys = random(2 * 2 * 6 * 4 * 3, 2), starts = {3, 6, 0, 9, 3, 6};
-  const Call all{K::AttentionForward,
-                 {2, 6, 4, 2, 3, 2},
-                 {qkv_own, keys, starts, {}, dropout},
-                 {0.4},
-                 {},
-                 false,
-                 context};
-  const auto saved = run(all);
-  const auto back = run({K::AttentionBackward,
-                         all.dims,
-                         {qkv_own, saved[0], saved[1], dy, keys, starts, {}, dropout},
-                         {0.4},
-                         {},
-                         false,
-                         context});
-  check_input(all, 0, dy, back[0]);
-  check_input(all, 1, dy, back[1]);
+                   context};
+    const auto kept = run(own);
+    check_input(own, 0, dy,
+                run({K::AttentionBackward,
+                     own.dims,
+                     {qkv_own, kept[0], kept[1], dy, {}, {}, {}, dropout},
+                     scalars,
+                     {},
+                     false,
+                     context})[0]);
+    const Call all{K::AttentionForward,
+                   {2, 6, 4, 2, 3, 2},
+                   {qkv_own, keys, starts, {}, dropout},
+                   scalars,
+                   {},
+                   false,
+                   context};
+    const auto saved = run(all);
+    const auto back = run({K::AttentionBackward,
+                           all.dims,
+                           {qkv_own, saved[0], saved[1], dy, keys, starts, {}, dropout},
+                           scalars,
+                           {},
+                           false,
+                           context});
+    check_input(all, 0, dy, back[0]);
+    check_input(all, 1, dy, back[1]);
+  }
 }
 
 }  // namespace lockstep::reference

@@ -2,6 +2,7 @@
 // definitions that are run with numbers which count arithmetic.
 #include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -198,6 +199,28 @@ TEST_CASE("attention that is not causal counts the square of scores", "[core][ir
   };
   CHECK(documents(0) == 2 * 8);
   CHECK(documents(1) == 2 * 2 * 8);
+}
+
+TEST_CASE("attention's scores have a scale and a cap, which change nothing that is counted",
+          "[core][ir]") {
+  for (const KernelKind kind : {KernelKind::AttentionForward, KernelKind::AttentionBackward}) {
+    const Kernel usual = make_kernel(kind, {2, 8, 6, 3, 4, 2, 5, 1});
+    const auto with = [&](double scale, double cap) {
+      Kernel kernel = usual;
+      kernel.scalars = {0, scale, cap};
+      return kernel;
+    };
+    const auto fault = [&](double scale, double cap) { return info(kind).fault(with(scale, cap)); };
+    CHECK(fault(0, 0).empty());
+    CHECK(fault(0.0625, 50).empty());
+    const double infinite = std::numeric_limits<double>::infinity();
+    for (const double bad : {-1e-9, infinite, -infinite, std::nan("")}) {
+      INFO(bad);
+      CHECK(fault(bad, 50) == "scale is negative or not finite");
+      CHECK(fault(0.0625, bad) == "cap is negative or not finite");
+    }
+    CHECK(work(with(0.0625, 50)) == work(usual));
+  }
 }
 
 TEST_CASE("windows of a convolution have a centre, or lie side by side", "[core][ir]") {

@@ -1,10 +1,12 @@
 #include "core/ir/text/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "tests/catch.hpp"
 #include "tests/core/ir/sample.hpp"
@@ -294,6 +296,40 @@ TEST_CASE("print, parse and print again loses nothing, whatever the fields hold"
     REQUIRE(*parsed == program);
     REQUIRE(print(*parsed) == text);
   }
+}
+
+TEST_CASE("optional scalars are written where they are not 0", "[core][ir]") {
+  const auto text = [](const std::string& scalars) {
+    return "lockstep_program 2\nmesh\ndtype float32\ntokens_per_step 0\nmodel_flops_per_step 0\n"
+           "function f own  # 24 flop, 60 bytes\n  formal qkv read 36\n  formal o write 12\n"
+           "  formal lse write 12\n"
+           "  attention_forward float32 batch=1 seq=3 heads=1 kv_heads=1 head_dim=1 parts=0 "
+           "scores=0 whole=0 " +
+           scalars + " qkv=qkv -> o=o lse=lse\n";
+  };
+  const std::string usual = text("share=0");
+  const auto scalars = [](const Program& program) {
+    return program.functions[0].kernels[0].scalars;
+  };
+  for (const auto& [written, values] : std::vector<std::pair<std::string, std::array<double, 4>>>{
+           {"share=0", {}},
+           {"share=0 scale=0.0625", {0, 0.0625}},
+           {"share=0 cap=50", {0, 0, 50}},
+           {"share=0.5 scale=0.0625 cap=50", {0.5, 0.0625, 50}}}) {
+    INFO(written);
+    const Program program = sample::parse(text(written));
+    CHECK(scalars(program) == values);
+    CHECK(print(program) == text(written));
+    CHECK((program_hash(program) == program_hash(sample::parse(usual))) == (written == "share=0"));
+  }
+  CHECK(print(sample::parse(text("share=0 scale=0 cap = 0"))) == usual);
+  // In the order of the row, and by their whole names.
+  CHECK(error_of(text("share=0 cap=50 scale=0.0625")) ==
+        "p.txt:10:113: expected \"qkv\", found \"scale=0.0625\"");
+  CHECK(error_of(text("share=0 capped=50")) ==
+        "p.txt:10:106: expected \"qkv\", found \"capped=50\"");
+  CHECK(error_of(text("share=0 scale=inf")) == "p.txt:10:112: the number must be finite");
+  CHECK(error_of(text("scale=1")) == "p.txt:10:98: expected \"share\", found \"scale=1\"");
 }
 
 TEST_CASE("every kind of kernel, op, buffer, stream and phase has its own spelling", "[core][ir]") {
