@@ -169,7 +169,8 @@ std::string model_states_text(const Program& program, int ranks, const Screen& s
 std::string activations_text(const Scenario& scenario, const Screen& screen) {
   const ModelSpec& model = scenario.model;
   if (model.architecture != Architecture::Gpt2 || model.ffn_hidden != 4 * model.hidden ||
-      model.experts > 0 || model.post_norm) {
+      model.experts > 0 || model.norm_place != NormPlace::Before || model.is_gated() ||
+      model.parallel_branches) {
     return {};
   }
   const StrategySpec& strategy = scenario.strategy;

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "core/checkpoint/checkpoint.hpp"
+#include "core/hugging_face/config.hpp"
 #include "core/run_folder/run_folder.hpp"
-#include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "core/weights/weight_files.hpp"
@@ -32,16 +32,6 @@ Result<void> open_run_folder(const fs::path& folder, ModelSource& source) {
   if (table == tensors.end()) return invalid(folder.string() + ": the model has no embedding");
   source.dtype = table->second.dtype;
   return {};
-}
-
-/// Up to the length of its window, a model computes what it would without one.
-void limit_to_window(std::int64_t window, ModelSource& source) {
-  std::int64_t& longest = source.model.max_seq_len;
-  if (window <= 0 || (longest > 0 && longest <= window)) return;
-  source.warnings.push_back(invalid(
-      "sequences may have at most sliding_window=" + std::to_string(window) + " tokens, not " +
-      std::to_string(longest) + ": attention that sees only the last ones is not supported"));
-  longest = window;
 }
 
 /// Sizes that mean nothing would be arithmetic on them before anything else notices.
@@ -77,7 +67,6 @@ Result<ModelSource> open_model(const std::string& path, const std::string& token
                    std::nullopt};
     }
     for (const std::string& warning : config->warnings) source.warnings.push_back(invalid(warning));
-    limit_to_window(config->sliding_window, source);
     auto weights = open_hf_weights(path, source.model, source.dtype);
     if (!weights) return weights.error();
     source.weights = std::move(*weights);

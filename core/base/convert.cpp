@@ -51,7 +51,30 @@ void convert_from(const std::byte* from, std::byte* to, std::size_t count, DType
   }
 }
 
+template <class T>
+void add_to_all(double term, std::span<std::byte> values) {
+  for (std::size_t at = 0; at < values.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, values.data() + at, sizeof value);
+    value = narrowed<T>(widened(value) + term);
+    std::memcpy(values.data() + at, &value, sizeof value);
+  }
+}
+
 }  // namespace
+
+void add(double term, std::span<std::byte> values, DType type) {
+  switch (type) {
+    case DType::F64:
+      return add_to_all<double>(term, values);
+    case DType::BF16:
+      return add_to_all<bfloat16>(term, values);
+    case DType::F16:
+      return add_to_all<float16>(term, values);
+    default:
+      return add_to_all<float>(term, values);
+  }
+}
 
 bool is_real(DType dtype) { return dtype != DType::I32 && dtype != DType::U8; }
 

@@ -27,6 +27,7 @@ class Assembly {
   Assembly(const ModelSpec& spec, DType dtype, std::int64_t capacity) : spec_(spec), dtype_(dtype) {
     made_.capacity = capacity;
     made_.vocab = spec.vocab;
+    made_.window = spec.sliding_window;
     Program& program = made_.program;
     program.dtype = dtype;
     program.training.model = spec.name;
@@ -46,6 +47,7 @@ class Assembly {
     copy_in("tokens", tokens, HostData::Tokens);
     copy_in("positions", tokens, HostData::Positions);
     copy_in("starts", 2 * (made_.capacity / tokens + 1), HostData::Starts);
+    if (spec_.sliding_window > 0) copy_in("windows", tokens, HostData::Windows);
     functions_.clear();
     std::size_t block = 0;
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
@@ -204,7 +206,7 @@ class Assembly {
 
 Result<DecodeProgram> make_decode_program(const ModelSpec& spec, DType dtype, std::int64_t capacity,
                                           const std::vector<std::int64_t>& sizes) {
-  if (spec.architecture != Architecture::Gpt2 && spec.architecture != Architecture::Llama) {
+  if (!spec.is_text()) {
     return Error{ErrorKind::Unsupported,
                  "model '" + spec.name + "' does not continue text: only transformers do",
                  std::nullopt};

@@ -26,6 +26,7 @@ struct DecodeProgram {
   std::vector<Pass> passes;   // as they were asked for
   std::int64_t capacity = 0;  // tokens of a sequence
   std::int64_t vocab = 0;
+  std::int64_t window = 0;       // ModelSpec::sliding_window
   std::vector<BufferId> caches;  // [capacity, 2 kv_heads head_dim] of every block
 };
 

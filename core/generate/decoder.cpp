@@ -105,7 +105,12 @@ Result<void> Decoder::run(const DecodeProgram::Pass& pass, std::span<const std::
     positions[i] = static_cast<std::int32_t>(position_ + static_cast<std::int64_t>(i));
   }
   std::vector<std::int32_t> starts = starts_of(position_, pass.tokens, made_.capacity);
-  const std::array<std::vector<std::int32_t>*, 3> inputs = {&tokens, &positions, &starts};
+  std::vector<std::int32_t> windows(tokens.size());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const std::int64_t first = position_ + static_cast<std::int64_t>(i) - made_.window + 1;
+    windows[i] = static_cast<std::int32_t>(std::max<std::int64_t>(0, first));
+  }
+  const std::array inputs = {&tokens, &positions, &starts, &windows};
   const Op& last = role.op(pass.last);
   logits_.resize(to_size(role.buffer(role.args_of(last)[0]).bytes.v));
   StepContext context;

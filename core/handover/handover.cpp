@@ -41,6 +41,21 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
   leave_unsaid(unsaid, s.strategy.vocabulary_parallel_pipeline,
                "parallelism.vocabulary_parallel_pipeline: it has embedding and output layer on the "
                "first and the last stage");
+  const ModelSpec& m = s.model;
+  const std::pair<const char*, bool> parts[] = {
+      {"norm_place", m.norm_place != NormPlace::Before},
+      {"parallel_branches", m.parallel_branches},
+      {"sliding_window", m.sliding_window > 0},
+      {"attention_multiplier", m.attention_multiplier != 0},
+      {"attention_softcap", m.attention_softcap != 0},
+      {"embedding_multiplier", m.embedding_multiplier != 1},
+      {"residual_multiplier", m.residual_multiplier != 1},
+      {"logit_multiplier", m.logit_multiplier != 1},
+      {"logit_softcap", m.logit_softcap != 0}};
+  for (const auto& [key, given] : parts) {
+    leave_unsaid(unsaid, given,
+                 "model." + std::string(key) + ": a program of the user's has to build the model");
+  }
   leave_unsaid(unsaid, s.strategy.power_sgd.on(),
                "[power_sgd]: to be registered in its code, as PyTorch's powerSGD_hook of DDP");
   return unsaid;

@@ -96,14 +96,22 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
   a.number(named("model.norm_eps"), m.norm_eps);
   a.number(named("training.attention_dropout"), s.training.attention_dropout);
   a.number(named("training.residual_dropout"), s.training.residual_dropout);
-  if (m.architecture == Architecture::Llama) {
-    a.set("normalization", "RMSNorm");
-    a.flag("swiglu");
-    a.flag("disable-bias-linear");
-    a.set("position-embedding-type", "rope");
+  const BlockParts parts = m.parts();
+  if (parts.norm == NormKind::RmsNorm) a.set("normalization", "RMSNorm");
+  a.flag_if(parts.activation == Activation::Swiglu, "swiglu");
+  a.flag_if(parts.activation == Activation::SquaredRelu, "squared-relu");
+  leave_unsaid(unsaid,
+               parts.activation == Activation::Relu || parts.activation == Activation::Geglu,
+               "model.activation: it has GELU, SwiGLU and squared ReLU");
+  a.flag_if(!parts.biases, "disable-bias-linear");
+  a.set("position-embedding-type", m.is_rotary()          ? "rope"
+                                   : m.learns_positions() ? "learned_absolute"
+                                                          : "none");
+  a.flag_if(m.qk_norm, named("model.qk_norm"));
+  a.flag_if(m.qkv_bias && !parts.biases, named("model.qkv_bias"));
+  if (m.is_rotary()) {
     a.set(named("model.rope_theta"), static_cast<std::int64_t>(m.rope_theta));
-    a.flag_if(m.qkv_bias, named("model.qkv_bias"));
-    a.flag_if(m.qk_norm, named("model.qk_norm"));
+    if (m.rotary_fraction != 1) a.number("rotary-percent", m.rotary_fraction);
     const bool llama3 = m.rope_scaling.factor != 1 && m.rope_scaling.original_length > 0;
     if (llama3) {
       a.flag("use-rope-scaling");
@@ -112,8 +120,6 @@ void say_model(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid
     leave_unsaid(unsaid, m.rope_scaling.factor != 1 && !llama3,
                  "model.rope_factor: its linear scaling is --rotary-seq-len-interpolation-factor, "
                  "which takes whole numbers");
-  } else {
-    a.set("position-embedding-type", "learned_absolute");
   }
   leave_unsaid(unsaid, s.training.embedding_dropout != s.training.residual_dropout,
                "training.embedding_dropout: its --hidden-dropout is of embeddings and residuals");

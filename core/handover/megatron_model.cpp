@@ -3,6 +3,7 @@
 
 #include "core/base/nearest.hpp"
 #include "core/handover/megatron_reader.hpp"
+#include "core/spec/block_parts.hpp"
 
 namespace lockstep {
 
@@ -14,8 +15,8 @@ Result<void> MegatronReader::read_model(const std::string& file) {
       }
     }
     for (const char* name :
-         {"group-query-attention", "swiglu", "normalization", "position-embedding-type",
-          "disable-bias-linear", "use-rope-scaling", "rotary-percent",
+         {"group-query-attention", "swiglu", "squared-relu", "normalization",
+          "position-embedding-type", "disable-bias-linear", "use-rope-scaling", "rotary-percent",
           "use-rotary-position-embeddings", "padded-vocab-size", "attention-dropout",
           "hidden-dropout", "make-vocab-size-divisible-by", "moe-ffn-hidden-size",
           "multi-latent-attention", "rope-type"}) {
@@ -43,23 +44,42 @@ Result<void> MegatronReader::read_model(const std::string& file) {
   const std::string positions = word("position-embedding-type");
   const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
   const bool latent = flag("multi-latent-attention");
-  const bool llama = swiglu || rotary || norm == "RMSNorm" || latent;
+  const bool squared = flag("squared-relu"), none = positions == "none";
+  const bool rms = norm == "RMSNorm", biases = !flag("disable-bias-linear") && !latent;
+  // The usual parts are those of the architecture; what differs is said.
+  const bool llama = (swiglu && (rotary || rms)) || (rotary && rms) || latent;
   llama_ = llama;
+  const BlockParts usual = llama ? kLlamaParts : kGpt2Parts;
   plan_.text("model.name", "megatron");
   plan_.text("model.architecture", llama ? "llama" : "gpt2",
-             swiglu              ? from("swiglu")
-             : norm == "RMSNorm" ? from("normalization")
-             : latent            ? from("multi-latent-attention")
-                                 : "");
-  if (llama && !(swiglu && rotary && norm == "RMSNorm")) {
-    plan_.lose("a mixture of " + std::string(swiglu ? "SwiGLU" : "GELU") + ", " +
-               (norm.empty() ? "LayerNorm" : norm) + " and " + (rotary ? "rotary" : "learned") +
-               " positions: the model is of the Llama kind here, with SwiGLU, RMSNorm and rotary "
-               "positions");
+             swiglu   ? from("swiglu")
+             : rms    ? from("normalization")
+             : latent ? from("multi-latent-attention")
+                      : "");
+  if (rms != (usual.norm == NormKind::RmsNorm)) {
+    plan_.text("model.norm", rms ? "rms_norm" : "layer_norm", rms ? from("normalization") : "");
   }
-  flag("disable-bias-linear");
-  if (llama && !given("disable-bias-linear")) {
-    plan_.lose("biases of linear layers: the Llama kind has none");
+  const Activation activation = squared  ? Activation::SquaredRelu
+                                : swiglu ? Activation::Swiglu
+                                         : Activation::Gelu;
+  if (activation != usual.activation) {
+    plan_.text("model.activation",
+               squared  ? "squared_relu"
+               : swiglu ? "swiglu"
+                        : "gelu",
+               squared  ? from("squared-relu")
+               : swiglu ? from("swiglu")
+                        : "");
+  }
+  if (none || (rotary != (usual.positions == Positions::Rotary) && !latent)) {
+    plan_.text("model.positions",
+               none     ? "none"
+               : rotary ? "rotary"
+                        : "learned",
+               positions.empty() ? "" : from("position-embedding-type"));
+  }
+  if (biases != usual.biases) {
+    plan_.flag("model.biases", biases, biases ? "" : from("disable-bias-linear"));
   }
   take("model.layers", 0);
   const std::int64_t hidden = take("model.hidden", 0);
@@ -75,7 +95,7 @@ Result<void> MegatronReader::read_model(const std::string& file) {
   }
   // --ffn-hidden-size: 4 × hidden, or with SwiGLU 2/3 of it, down to a multiple of 64.
   take("model.ffn_hidden", swiglu ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden);
-  const bool learned = !rotary && (positions.empty() || positions == "learned_absolute");
+  const bool learned = !rotary && !none && (positions.empty() || positions == "learned_absolute");
   if (learned && !given("max-position-embeddings")) return lacks("max-position-embeddings");
   take("model.max_seq_len", 0);
   read_vocabulary();
@@ -83,16 +103,27 @@ Result<void> MegatronReader::read_model(const std::string& file) {
   const bool untied = flag("untie-embeddings-and-output-weights");
   plan_.flag("model.tied_embeddings", !untied,
              untied ? from("untie-embeddings-and-output-weights") : "");
-  if (llama) {
+  if (!biases) plan_.flag("model.qkv_bias", flag("add-qkv-bias"));
+  if (latent && !given("disable-bias-linear")) {
+    plan_.lose("biases of linear layers: with latent attention there are none here");
+  }
+  if (!latent) {
+    const bool norms = flag("qk-layernorm");
+    plan_.flag("model.qk_norm", norms, norms ? from("qk-layernorm") : "");
+    if (norms && !rms) {
+      plan_.lose(from("qk-layernorm") +
+                 ": norms of queries and keys are RMS norms here, without --normalization RMSNorm, "
+                 "too");
+    }
+  }
+  if (rotary || latent) {
     take_real("model.rope_theta", 10000);
-    plan_.flag("model.qkv_bias", flag("add-qkv-bias"));
-    if (!latent) plan_.flag("model.qk_norm", flag("qk-layernorm"));
     if (flag("use-rope-scaling")) {
       take_real("model.rope_factor", 8);
       plan_.set("model.rope_original_length", 8192, from("use-rope-scaling"));
     }
     if (const auto part = number("rotary-percent"); part && *part != 1) {
-      plan_.lose(from("rotary-percent") + ": rotary positions are for whole heads here");
+      plan_.number("model.rotary_fraction", *part, from("rotary-percent"));
     }
   }
   read_experts();

@@ -68,13 +68,15 @@ void say_model(const Scenario& s, Config& config, std::vector<std::string>& unsa
                "training.residual_dropout, training.embedding_dropout, training.attention_dropout: "
                "its models have no dropout");
   const ModelSpec& m = s.model;
+  const BlockParts parts = m.parts();
+  const bool is_llama = parts.norm == NormKind::RmsNorm && parts.activation == Activation::Swiglu &&
+                        m.is_rotary() && m.rotary_fraction == 1 && !parts.biases;
   const Flavor* flavor = nullptr;
   for (const Flavor& f : kFlavors) {
-    if (m.architecture == Architecture::Llama && m.experts == 0 && m.layers == f.layers &&
-        m.hidden == f.hidden && m.heads == f.heads && m.kv_heads == f.kv_heads &&
-        m.head_dim == f.head_dim && m.ffn_hidden == f.ffn_hidden && m.vocab == f.vocab &&
-        m.rope_theta == f.rope_theta && m.qk_norm == f.qk_norm && m.tied_embeddings == f.tied &&
-        !m.qkv_bias) {
+    if (is_llama && m.experts == 0 && m.layers == f.layers && m.hidden == f.hidden &&
+        m.heads == f.heads && m.kv_heads == f.kv_heads && m.head_dim == f.head_dim &&
+        m.ffn_hidden == f.ffn_hidden && m.vocab == f.vocab && m.rope_theta == f.rope_theta &&
+        m.qk_norm == f.qk_norm && m.tied_embeddings == f.tied && !m.qkv_bias) {
       flavor = &f;
     }
   }

@@ -95,8 +95,7 @@ const std::vector<std::string>& pass_names() {
 
 Schedule lower_schedule(const Scenario& scenario) {
   Draft draft(scenario);
-  const std::vector<StageLayers> stages =
-      partition(draft.model, scenario.model.architecture, scenario.strategy);
+  const std::vector<StageLayers> stages = partition(draft.model, scenario.model, scenario.strategy);
   return pipeline(scenario, draft.model, stages);
 }
 

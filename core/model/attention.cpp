@@ -18,10 +18,13 @@ Attention::Attention(FunctionBuilder& f, const ModelSpec& spec, const LayerShape
       heads_(spec.heads / shape.tensor_parallel),
       kv_heads_(spec.kv_heads * shape.kv_replicas / shape.tensor_parallel),
       heads_axis_(parts() > 1 ? "cp_heads" : "cp"),
-      keys_axis_(sharers() > 1 ? "cp_keys" : "cp") {
+      keys_axis_(sharers() > 1 ? "cp_keys" : "cp"),
+      window_(shape.window) {
   const std::int64_t pieces = shape.passes_keys ? 2 * parts() : parts() + 1;
   if (shape.gathers_keys || shape.passes_keys) starts_ = {f.formal("starts", 2 * pieces, kIndex)};
-  if (shape.mean_document > 0) {
+  if (window_ > 0) {
+    documents_ = f.formal("windows", rows(), kIndex);  // no key before that is seen
+  } else if (shape.mean_document > 0) {
     documents_ = spec.is_causal() ? f.formal("documents", rows(), kIndex)
                                   : f.formal("document_spans", 2 * rows(), kIndex);
   }
@@ -47,7 +50,7 @@ TensorId Attention::forward(TensorId qkv) {
   meet(Part::Forward, [&](const Keys& keys) {
     f_.emit(Part::Forward, KernelKind::AttentionForward,
             {dims(keys.turn),
-             {shape_.attention_dropout},
+             scalars(),
              {qkv_, keys.all, keys.starts, documents_, dropout_},
              {result_, lse_},
              keys.turn > 0});
@@ -77,7 +80,7 @@ TensorId Attention::backward(TensorId d_result) {
     }
     f_.emit(Part::InputGrad, KernelKind::AttentionBackward,
             {dims(keys.turn),
-             {shape_.attention_dropout},
+             scalars(),
              {qkv_, result_, lse_, d_out, keys.all, keys.starts, documents_, dropout_},
              {d_qkv, d_keys},
              keys.turn > 0});
@@ -172,13 +175,16 @@ void Attention::regroup(Part part, std::int64_t rows, std::int64_t parts, const 
 
 /// Rotates queries and keys by the angles of their positions.
 void Attention::rope(Part part, TensorId qkv, bool inverse) {
-  if (spec_.is_gpt2_kind()) return;
+  if (!spec_.is_rotary()) return;
   const std::vector<std::int64_t> d = dims();
-  const RopeScaling& rope = spec_.rope_scaling;
-  const std::int64_t skip = spec_.is_latent() ? spec_.latent.qk_nope_head_dim : 0;
+  const bool local = shape_.local && spec_.local_rope_theta > 0;
+  const double theta = local ? spec_.local_rope_theta : spec_.rope_theta;
+  const RopeScaling rope = local ? RopeScaling{} : spec_.rope_scaling;
+  const std::int64_t rotated = spec_.rotary_dim(), rest = d[4] - rotated;
+  const std::int64_t skip = spec_.is_latent() ? rest : 0;
   f_.emit(part, KernelKind::Rope,
-          {{d[0], d[1], d[2] + d[3], d[4] - skip, d[2] + 2 * d[3], inverse, skip},
-           {spec_.rope_theta, rope.slowing(), rope.longest(), rope.shortest()},
+          {{d[0], d[1], d[2] + d[3], rotated, d[2] + 2 * d[3], inverse, skip, rest - skip},
+           {theta, rope.slowing(), rope.longest(), rope.shortest()},
            {qkv, starts_.empty() ? TensorId{} : starts_[0]},
            {qkv}});
 }
@@ -193,10 +199,11 @@ std::vector<std::int64_t> Attention::dims(int turn) const {
 }
 
 /// The scores of one sequence and head that a rank computes with the keys of that turn, as expected
-/// on average over all ranks; 0 without documents.
+/// on average over all ranks; 0 without documents or a window.
 std::int64_t Attention::scores(int turn) const {
   if (!documents_.valid()) return 0;
   const auto expected = [&](std::int64_t count, std::int64_t ahead = 0) {
+    if (window_ > 0) return window_scores(window_, count, ahead);
     const double mean = shape_.mean_document;
     return spec_.is_causal() ? expected_scores(mean, count, ahead)
                              : expected_whole_scores(mean, count, ahead);

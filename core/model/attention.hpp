@@ -79,6 +79,9 @@ class Attention {
   std::int64_t own_keys_width() const { return keys_width() / sharers(); }
   /// The dimensions of the attention kernels; those of the `turn`-th keys that come by.
   std::vector<std::int64_t> dims(int turn = 0) const;
+  std::vector<double> scalars() const {
+    return {shape_.attention_dropout, spec_.attention_multiplier, spec_.attention_softcap};
+  }
   std::int64_t scores(int turn) const;
 
   FunctionBuilder& f_;
@@ -88,9 +91,10 @@ class Attention {
   std::string heads_axis_, keys_axis_;  // of those that exchange heads, and between which keys go
   TensorId qkv_, result_, lse_;         // as the kernels see them
   TensorId keys_, all_,
-      passing_;         // own keys and values, those of all ranks, those of the rank before
-  TensorId documents_;  // invalid if the sequence is one document
-  TensorId dropout_;    // what the dropout of probabilities draws from; invalid if there is none
+      passing_;          // own keys and values, those of all ranks, those of the rank before
+  std::int64_t window_;  // of a query; 0: it sees all earlier tokens
+  TensorId documents_;   // invalid if every query sees the sequence from its begin
+  TensorId dropout_;     // what the dropout of probabilities draws from; invalid if there is none
   std::vector<TensorId> starts_;  // the whole table, then that of each turn
 };
 

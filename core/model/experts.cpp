@@ -39,7 +39,7 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
   const double residual = residual_scale(spec);
   layer.add("moe.router", {n, c}, InitKind::Normal, 0.02);
   if (spec.router_bias_update_rate > 0) layer.add_router_bias("moe.router_bias", n);
-  if (spec.is_gpt2_kind()) {
+  if (!spec.is_gated()) {
     layer.add_expert("moe.experts.wfc", {n, ffn, c}, InitKind::Normal, 0.02);
     layer.add_expert("moe.experts.bfc", {n, ffn}, InitKind::Zeros);
     layer.add_expert("moe.experts.wproj", {n, c, ffn}, InitKind::Normal, residual);
@@ -51,13 +51,13 @@ void declare_experts(LayerDeclaration& layer, const ModelSpec& spec) {
     layer.add_scales("moe.experts.w2");
     layer.add_expert("moe.experts.w2", {n, c, ffn}, InitKind::Normal, residual, {}, {2, {ffn}});
   }
-  const bool gpt2 = spec.is_gpt2_kind();
+  const bool gated = spec.is_gated();
   if (spec.adapts_experts("linear_fc1")) {
-    layer.add_expert_adapter(gpt2 ? "moe.experts.wfc" : "moe.experts.w13", n, gpt2 ? ffn : 2 * ffn,
-                             c);
+    layer.add_expert_adapter(gated ? "moe.experts.w13" : "moe.experts.wfc", n,
+                             gated ? 2 * ffn : ffn, c);
   }
   if (spec.adapts_experts("linear_fc2")) {
-    layer.add_expert_adapter(gpt2 ? "moe.experts.wproj" : "moe.experts.w2", n, c, ffn);
+    layer.add_expert_adapter(gated ? "moe.experts.w2" : "moe.experts.wproj", n, c, ffn);
   }
   if (spec.shared_expert_hidden > 0) declare_shared_expert(layer, spec);
 }
@@ -334,14 +334,13 @@ class MixtureOfExperts final : public FeedForward {
         dropout_(dropout),
         bias_(p.w("moe.router_bias")),
         load_(p.g("moe.router_bias")),
-        up_(f, shape, rows_, hidden_, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
-            p.linear(spec.is_gpt2_kind() ? "moe.experts.wfc" : "moe.experts.w13",
-                     "moe.experts.bfc"),
+        up_(f, shape, rows_, hidden_, spec.is_gated() ? 2 * ffn_ : ffn_,
+            p.linear(spec.is_gated() ? "moe.experts.w13" : "moe.experts.wfc", "moe.experts.bfc"),
             spec.lora.scale()),
-        down_(f, shape, rows_, ffn_, hidden_,
-              p.linear(spec.is_gpt2_kind() ? "moe.experts.wproj" : "moe.experts.w2",
-                       "moe.experts.bproj"),
-              spec.lora.scale()) {
+        down_(
+            f, shape, rows_, ffn_, hidden_,
+            p.linear(spec.is_gated() ? "moe.experts.w2" : "moe.experts.wproj", "moe.experts.bproj"),
+            spec.lora.scale()) {
     if (spec.shared_expert_hidden > 0) shared_.emplace(f, tp, spec, shape, p);
   }
 
@@ -371,7 +370,7 @@ class MixtureOfExperts final : public FeedForward {
     const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
     f_.emit(Part::Forward, KernelKind::EmbeddingForward,
             {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
-    pre_ = f_.tensor(rows_.places * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
+    pre_ = f_.tensor(rows_.places * (spec_.is_gated() ? 2 * ffn_ : ffn_));
     const TensorId mine =
         gathered(Part::Forward, to_experts(Part::Forward, given, "expert_x"), "all_x");
     // What the experts' sum is added to: the residual, unless that comes behind dropout.
@@ -521,18 +520,15 @@ class MixtureOfExperts final : public FeedForward {
   }
   TensorId through_activation(TensorId dact, TensorId pre) {
     if (!dropless()) return activation_backward(f_, spec_, rows_.places, ffn_, dact, pre);
-    const TensorId dpre = spec_.is_gpt2_kind() ? dact : f_.tensor(rows_.places * 2 * ffn_);
+    const TensorId dpre = spec_.is_gated() ? f_.tensor(rows_.places * 2 * ffn_) : dact;
     f_.emit(Part::InputGrad, KernelKind::RaggedActivationBackward,
             {activation(), {}, {dact, pre, rows_.counts}, {dpre}});
     return dpre;
   }
   std::vector<std::int64_t> activation() const {
-    return {rows_.places,
-            rows_.expected,
-            ffn_,
-            spec_.is_gpt2_kind() ? 0 : 1,
-            rows_.groups * rows_.chunks,
-            rows_.blocks};
+    return {
+        rows_.places, rows_.expected, ffn_, spec_.is_gated() ? 1 : 0, rows_.groups * rows_.chunks,
+        rows_.blocks};
   }
 
   /// Axes whose ranks route other tokens of the same microbatch, which are balanced as one.

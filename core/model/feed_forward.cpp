@@ -10,30 +10,56 @@ double residual_scale(const ModelSpec& spec) {
   return 0.02 / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 
+namespace {
+
+/// The kernels of an activation, and of its gradient.
+struct ActivationKernels {
+  KernelKind forward, backward;
+};
+ActivationKernels kernels_of(Activation activation) {
+  using K = KernelKind;
+  switch (activation) {
+    case Activation::Gelu:
+      return {K::GeluForward, K::GeluBackward};
+    case Activation::Relu:
+      return {K::ReluForward, K::ReluBackward};
+    case Activation::SquaredRelu:
+      return {K::SquaredReluForward, K::SquaredReluBackward};
+    case Activation::Swiglu:
+      return {K::SwigluForward, K::SwigluBackward};
+    case Activation::Geglu:
+      return {K::GegluForward, K::GegluBackward};
+  }
+  return {};
+}
+
+/// The dimensions of such kernels.
+std::vector<std::int64_t> activation_dims(const ModelSpec& spec, std::int64_t rows,
+                                          std::int64_t width) {
+  if (spec.is_gated()) return {rows, width};
+  return {rows * width};
+}
+
+}  // namespace
+
 void activation_forward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
                         std::int64_t width, TensorId pre, TensorId act) {
-  if (spec.is_gpt2_kind()) {
-    f.emit(Part::Forward, KernelKind::GeluForward, {{rows * width}, {}, {pre}, {act}});
-  } else {
-    f.emit(Part::Forward, KernelKind::SwigluForward, {{rows, width}, {}, {pre}, {act}});
-  }
+  f.emit(Part::Forward, kernels_of(spec.parts().activation).forward,
+         {activation_dims(spec, rows, width), {}, {pre}, {act}});
 }
 
 TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
                              std::int64_t width, TensorId dact, TensorId pre) {
-  const TensorId dpre = spec.is_gpt2_kind() ? dact : f.tensor(rows * 2 * width);
-  if (spec.is_gpt2_kind()) {
-    f.emit(Part::InputGrad, KernelKind::GeluBackward, {{rows * width}, {}, {dact, pre}, {dpre}});
-  } else {
-    f.emit(Part::InputGrad, KernelKind::SwigluBackward, {{rows, width}, {}, {dact, pre}, {dpre}});
-  }
+  const TensorId dpre = spec.is_gated() ? f.tensor(rows * 2 * width) : dact;
+  f.emit(Part::InputGrad, kernels_of(spec.parts().activation).backward,
+         {activation_dims(spec, rows, width), {}, {dact, pre}, {dpre}});
   return dpre;
 }
 
 namespace {
 
-std::string first_weight(const ModelSpec& spec) { return spec.is_gpt2_kind() ? ".wfc" : ".w13"; }
-std::string second_weight(const ModelSpec& spec) { return spec.is_gpt2_kind() ? ".wproj" : ".w2"; }
+std::string first_weight(const ModelSpec& spec) { return spec.is_gated() ? ".w13" : ".wfc"; }
+std::string second_weight(const ModelSpec& spec) { return spec.is_gated() ? ".w2" : ".wproj"; }
 
 }  // namespace
 
@@ -41,17 +67,18 @@ void declare_dense(LayerDeclaration& layer, const ModelSpec& spec, const Dense& 
   const std::int64_t c = spec.hidden;
   const std::int64_t ffn = dense.width;
   const double residual = residual_scale(spec);
-  const bool gpt2 = spec.is_gpt2_kind();
-  const std::int64_t up = gpt2 ? ffn : 2 * ffn;
-  const Split by_features = gpt2 ? Split{0, {ffn}} : Split{0, {ffn, ffn}}, by_inputs{1, {ffn}};
+  const std::int64_t up = spec.is_gated() ? 2 * ffn : ffn;
+  const Split by_features = spec.is_gated() ? Split{0, {ffn, ffn}} : Split{0, {ffn}};
+  const Split by_inputs{1, {ffn}};
   const std::string first = dense.name + first_weight(spec);
   const std::string second = dense.name + second_weight(spec);
   layer.add(first, {up, c}, InitKind::Normal, 0.02, by_features);
   layer.add_scales(first);
-  if (gpt2) layer.add(dense.name + ".bfc", {ffn}, InitKind::Zeros, 0, by_features);
+  if (spec.has_biases()) layer.add(dense.name + ".bfc", {up}, InitKind::Zeros, 0, by_features);
   layer.add(second, {c, ffn}, InitKind::Normal, residual, by_inputs);
   layer.add_scales(second);
-  if (gpt2 && dense.ends_with_bias) layer.add(dense.name + ".bproj", {c}, InitKind::Zeros);
+  if (spec.has_biases() && dense.ends_with_bias)
+    layer.add(dense.name + ".bproj", {c}, InitKind::Zeros);
   if (dense.name != "mlp") return;  // a shared expert has no adapters
   if (spec.adapts("linear_fc1")) layer.add_adapter(first, up, c, by_features);
   if (spec.adapts("linear_fc2")) layer.add_adapter(second, c, ffn, by_inputs);
@@ -67,7 +94,7 @@ class DenseNetwork final : public FeedForward {
         spec_(spec),
         rows_(tp.rows()),
         ffn_(dense.width / shape.tensor_parallel),
-        up_(f, tp, within(dense, "up"), spec.hidden, spec.is_gpt2_kind() ? ffn_ : 2 * ffn_,
+        up_(f, tp, within(dense, "up"), spec.hidden, spec.is_gated() ? 2 * ffn_ : ffn_,
             p.linear(dense.name + first_weight(spec), dense.name + ".bfc")),
         down_(f, tp, within(dense, "down"), ffn_, spec.hidden,
               p.linear(dense.name + second_weight(spec), dense.name + ".bproj")) {
@@ -77,7 +104,7 @@ class DenseNetwork final : public FeedForward {
   }
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
-    pre_ = f_.tensor(rows_ * (spec_.is_gpt2_kind() ? ffn_ : 2 * ffn_));
+    pre_ = f_.tensor(rows_ * (spec_.is_gated() ? 2 * ffn_ : ffn_));
     up_.forward(x, pre_);
     const TensorId act = f_.tensor(rows_ * ffn_);
     activation_forward(f_, spec_, rows_, ffn_, pre_, act);

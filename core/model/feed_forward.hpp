@@ -23,7 +23,7 @@ class FeedForward {
 struct Dense {
   std::string name;  // its parameters begin with this, and what it communicates
   std::int64_t width;
-  bool ends_with_bias;  // of the GPT-2 kind; then it needs a residual
+  bool ends_with_bias;  // if the model has biases; then it needs a residual
 };
 inline Dense dense_of_block(const ModelSpec& spec) { return {"mlp", spec.dense_width(), true}; }
 inline Dense shared_expert(const ModelSpec& spec) {
@@ -69,11 +69,10 @@ void declare_shared_expert(LayerDeclaration& layer, const ModelSpec& spec);
 /// 1/sqrt(2L)).
 double residual_scale(const ModelSpec& spec);
 
-/// Computes GELU of `pre`, or SwiGLU of its two halves, which makes [rows, width] of [rows, 2
-/// width].
+/// Computes the model's activation of `pre` [rows, width]; if it is gated, [rows, 2 width].
 void activation_forward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
                         std::int64_t width, TensorId pre, TensorId act);
-/// Returns the gradient of `pre`. For GELU it overwrites `dact`.
+/// Returns the gradient of `pre`, which overwrites `dact` unless the activation is gated.
 TensorId activation_backward(FunctionBuilder& f, const ModelSpec& spec, std::int64_t rows,
                              std::int64_t width, TensorId dact, TensorId pre);
 

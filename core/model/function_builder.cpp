@@ -209,7 +209,10 @@ void FunctionBuilder::recompute(const Recompute& what, bool to_end) {
       case KernelKind::HeadNormForward:
         return what.norms;
       case KernelKind::GeluForward:
+      case KernelKind::ReluForward:
+      case KernelKind::SquaredReluForward:
       case KernelKind::SwigluForward:
+      case KernelKind::GegluForward:
       case KernelKind::RaggedActivationForward:
         return what.activations;
       case KernelKind::AttentionForward:

@@ -26,6 +26,8 @@ struct LayerShape {
   Float8Factors float8;                        // of the linear layers of blocks,
   std::int64_t wide_first = 0, wide_last = 0;  // but of so many first and last blocks
   double mean_document = 0;  // tokens of the documents to which attention is confined; 0: none are
+  bool local = false;        // whether the block's attention has a window (ModelSpec::window_of),
+  std::int64_t window = 0;   // and its tokens; 0 if it covers the sequence
   double adapter_dropout = 0;     // of the inputs of adapters
   double residual_dropout = 0;    // of what the branches of a block add
   double embedding_dropout = 0;   // of the embeddings' sum

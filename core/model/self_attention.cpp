@@ -17,7 +17,7 @@ void declare_grouped_attention(LayerDeclaration& layer, const ModelSpec& spec) {
   const Split by_heads{0, {attention, kv, kv}, true};
   layer.add("attn.wqkv", {qkv, c}, InitKind::Normal, 0.02, by_heads);
   layer.add_scales("attn.wqkv");
-  if (spec.is_gpt2_kind() || spec.qkv_bias) {
+  if (spec.has_biases() || spec.qkv_bias) {
     layer.add("attn.bqkv", {qkv}, InitKind::Zeros, 0, by_heads);
   }
   for (const char* norm : {"attn.q_norm", "attn.k_norm"}) {
@@ -76,7 +76,7 @@ void declare_output(LayerDeclaration& layer, const ModelSpec& spec) {
   const Split by_inputs{1, {width}};
   layer.add("attn.wo", {c, width}, InitKind::Normal, residual_scale(spec), by_inputs);
   layer.add_scales("attn.wo");
-  if (spec.is_gpt2_kind()) layer.add("attn.bo", {c}, InitKind::Zeros);
+  if (spec.has_biases()) layer.add("attn.bo", {c}, InitKind::Zeros);
   if (spec.adapts("linear_proj")) layer.add_adapter("attn.wo", c, width, by_inputs);
 }
 

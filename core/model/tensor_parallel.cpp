@@ -164,7 +164,7 @@ void RowLinear::forward(TensorId x, TensorId residual, TensorId y) {
   x_ = x;
   adapter_.forward(x);
   if (!tp_.active() && !drops()) return multiply(0, weights_.b, residual, y);
-  const bool adds = residual.valid();
+  const bool adds = residual.valid() || weights_.b.valid() || drops();
   const TensorId sum = adds ? f_.tensor(tp_.own_rows() * out_, name_ + ".sum") : y;
   const TensorId partial = tp_.partial(sum, out_, name_ + ".y");
   for (int c = 0; c < tp_.chunks(); ++c) {

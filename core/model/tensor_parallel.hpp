@@ -201,7 +201,7 @@ class RowLinear : public DividedLinear {
       : DividedLinear(f, tp, std::move(name), in, out, weights, false) {}
   /// Lets this dropout, which must outlive it, drop elements of the sum and the bias.
   void drop(Dropout& dropout) { dropout_ = &dropout; }
-  /// `residual` and `y` are own rows. Without a residual there must be no bias, and y needs a name.
+  /// `residual`, which may be absent, and `y` are own rows. Without a residual y needs a name.
   void forward(TensorId x, TensorId residual, TensorId y);
   void backward(TensorId dy, TensorId dx);
 

@@ -144,7 +144,7 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
     units.insert(units.end(), tied.begin(), tied.end());
     model.kinds.push_back(embedding_kind(spec, shape, model, units));
     add_layer("embed", 0, units);
-    if (over_stages && spec.is_gpt2_kind()) {
+    if (over_stages && spec.learns_positions()) {
       auto positions = LayerDeclaration::of_end(model, spec, shape, "embed");
       declare_positions(positions, spec);
       model.kinds.push_back(positions_kind(spec, shape, model, positions.units()));
@@ -162,11 +162,13 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
         shape.float8.active() && (i < shape.wide_first || i >= spec.layers - shape.wide_last);
     LayerShape own = shape;
     if (wide) own.float8 = {};
+    own.local = spec.window_of(i) > 0;
+    own.window = spec.window_of(i) < shape.seq * shape.context_parallel ? spec.window_of(i) : 0;
     LayerDeclaration block(model, spec, own, name);
     declare_block(block, spec, experts);
     const auto kind_with = [&](const Recompute& recompute) {
       std::string kind = std::string(experts ? "moe_block" : "block") + (wide ? "_wide" : "") +
-                         (recompute.any() ? "_r" : "");
+                         (own.local ? "_local" : "") + (recompute.any() ? "_r" : "");
       auto& alike = kinds[kind];
       const auto [known, fresh] = alike.try_emplace(trained_in(model, block.units(), name.size()),
                                                     static_cast<int>(model.kinds.size()));

@@ -23,7 +23,7 @@ void declare_table(LayerDeclaration& layer, const ModelSpec& spec, const std::st
 }
 
 void declare_positions(LayerDeclaration& layer, const ModelSpec& spec) {
-  if (!spec.is_gpt2_kind()) return;
+  if (!spec.learns_positions()) return;
   layer.add("wpe", {spec.max_seq_len, spec.hidden}, InitKind::Normal, 0.01);
 }
 
@@ -50,7 +50,8 @@ const char* position_ids(const LayerShape& shape) {
   return shape.resets_positions ? "document_positions" : "positions";
 }
 
-/// What follows the sum of a token's rows: that of the first segment, a norm, and dropout.
+/// What follows the sum of a token's rows: a factor, the row of the first segment, a norm, and
+/// dropout.
 class EmbeddingEnd {
  public:
   EmbeddingEnd(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
@@ -67,11 +68,17 @@ class EmbeddingEnd {
   /// The sum, which becomes `y`: `y` itself if nothing follows.
   TensorId sum(TensorId y) {
     const bool last = !dropout_.active() && !spec_.embedding_norm && spec_.token_types == 0;
-    return last ? y : f_.tensor(rows_ * spec_.hidden, "embedded");
+    return last && !scales() ? y : f_.tensor(rows_ * spec_.hidden, "embedded");
   }
   void forward(TensorId sum, TensorId y) {
     TensorId x = sum;
     const auto next = [&](bool last) { return last ? y : f_.tensor(rows_ * spec_.hidden); };
+    if (scales()) {
+      const TensorId scaled =
+          next(!dropout_.active() && !spec_.embedding_norm && spec_.token_types == 0);
+      scale(Part::Forward, x, scaled);
+      x = scaled;
+    }
     if (spec_.token_types > 0) {
       const TensorId typed = next(!dropout_.active() && !spec_.embedding_norm);
       f_.emit(Part::Forward, KernelKind::Add,
@@ -85,7 +92,7 @@ class EmbeddingEnd {
     }
     if (dropout_.active()) dropout_.forward(x, {}, {}, y);
   }
-  /// The gradient of the sum, given that of `y`. All of an embedding's backward pass is W.
+  /// The gradient of the scaled sum, given that of `y`. All of an embedding's backward pass is W.
   TensorId backward(TensorId dy) {
     TensorId d = dropout_.backward(Part::WeightGrad, dy, "dembedded");
     if (norm_) {
@@ -98,8 +105,21 @@ class EmbeddingEnd {
     }
     return d;
   }
+  /// The gradient of the sum, given that of the scaled one.
+  TensorId through_factor(TensorId d) {
+    if (!scales()) return d;
+    const TensorId d_sum = f_.tensor(rows_ * spec_.hidden, "dscaled");
+    scale(Part::WeightGrad, d, d_sum);
+    return d_sum;
+  }
 
  private:
+  bool scales() const { return spec_.embedding_multiplier != 1; }
+  void scale(Part part, TensorId x, TensorId y) {
+    f_.emit(part, KernelKind::Scale,
+            {{rows_ * spec_.hidden}, {spec_.embedding_multiplier}, {x}, {y}});
+  }
+
   FunctionBuilder& f_;
   const ModelSpec& spec_;
   const LayerShape& shape_;
@@ -143,10 +163,11 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
              {{own, c, own, spec.max_seq_len}, {}, {ids, positions, sum}, {y}});
     }
     end.forward(y, result);
-    const TensorId dy = end.backward(d_result);
+    const TensorId d_end = end.backward(d_result);
     if (shape.vocabulary_stages > 1) {  // the first stage has it
-      f.communicate(Part::WeightGrad, OpKind::Broadcast, "pp", dy, dy);
+      f.communicate(Part::WeightGrad, OpKind::Broadcast, "pp", d_end, d_end);
     }
+    const TensorId dy = end.through_factor(d_end);
     const TensorId all = tp.all_rows(Part::WeightGrad, dy, c, "dy_all");
     f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
            {{n, c, n, vocab}, {}, {tokens, all}, {p.g("wte"), {}}});
@@ -161,7 +182,7 @@ LayerKind embedding_kind(const ModelSpec& spec, const LayerShape& shape, const M
   f.emit(Part::Forward, KernelKind::EmbeddingForward,
          {{n, c, shape.seq, vocab}, {}, {tokens, p.w("wte"), positions}, {y}});
   end.forward(y, result);
-  const TensorId dy = end.backward(d_result);
+  const TensorId dy = end.through_factor(end.backward(d_result));
   f.emit(Part::WeightGrad, KernelKind::EmbeddingBackward,
          {{n, c, shape.seq, vocab}, {}, {tokens, dy}, {p.g("wte"), {}}});
   if (learns_positions) {
@@ -228,10 +249,26 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
                       {p.w(output), p.w("bias"), p.g(output), p.g("bias")});
   const LinearTensors transform = p.linear("transform.weight", "transform.bias");
   const TensorId x = f.formal("x", own * c);
+  const auto scale = [&](Part part, TensorId from, TensorId to) {
+    f.emit(part, KernelKind::Scale, {{own * c}, {spec.logit_multiplier}, {from}, {to}});
+    return to;
+  };
+  // The factor of logits is one of what they are made of, which is smaller.
+  const bool scales = spec.logit_multiplier != 1;
+  const auto scaled = [&](TensorId h) {
+    return scales ? scale(Part::Forward, h, f.tensor(own * c, "h_scaled")) : h;
+  };
+  const bool capped = spec.logit_softcap > 0;
+  const auto cap = [&](TensorId from, TensorId to) {
+    f.emit(Part::Forward, KernelKind::SoftcapForward,
+           {{n * vocab}, {spec.logit_softcap}, {from}, {to}});
+  };
   if (shape.ends_with_logits) {
-    const TensorId h = f.tensor(own * c);
+    const TensorId h = f.tensor(own * c), result = f.formal("logits", n * vocab);
     Norm norm(f, spec, shape.dtype, own, spec.hidden, p, "norm", x, h);
-    linear.forward(h, f.formal("logits", n * vocab));
+    const TensorId logits = capped ? f.tensor(n * vocab) : result;
+    linear.forward(scaled(h), logits);
+    if (capped) cap(logits, result);
     return {std::move(f), true, false};
   }
   const TensorId targets = f.formal("targets", n, DType::I32);
@@ -252,9 +289,11 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     norm.emplace(f, spec, shape.dtype, own, spec.hidden, p, "norm", h, normed);
     h = normed;
   }
-  const TensorId logits = f.tensor(n * vocab);  // its gradient overwrites it
-  linear.forward(h, logits);
-  f.keep(n * vocab * shape.logit_bytes, logits);
+  const TensorId raw = f.tensor(n * vocab);
+  linear.forward(scaled(h), raw);
+  f.keep(n * vocab * shape.logit_bytes, raw);
+  const TensorId logits = capped ? f.tensor(n * vocab) : raw;  // its gradient overwrites it
+  if (capped) cap(raw, logits);
   if (tp.active()) {
     // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
     // logit of the target if that is there.
@@ -277,7 +316,13 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   }
   const TensorId dx = f.formal("dx", own * c);
   TensorId dh = norm || spec.head_transform ? f.tensor(own * c, "dh") : dx;
-  linear.backward(logits, dh);
+  if (capped) {
+    f.emit(Part::InputGrad, KernelKind::SoftcapBackward,
+           {{n * vocab}, {spec.logit_softcap}, {logits, raw}, {logits}});
+  }
+  const TensorId d_scaled = scales ? f.tensor(own * c, "dh_scaled") : dh;
+  linear.backward(logits, d_scaled);
+  if (scales) scale(Part::InputGrad, d_scaled, dh);
   if (norm) {
     const TensorId d_normed = dh;
     dh = spec.head_transform ? f.tensor(own * c) : dx;

@@ -298,7 +298,7 @@ std::vector<int> LayoutBounds::ends_of_stages(const Shape& shape, int stages) {
   StrategySpec strategy;
   strategy.pipeline_parallel_degree = stages;
   std::vector<int> ends;
-  for (const StageLayers& stage : partition(shape.model, base_.model.architecture, strategy)) {
+  for (const StageLayers& stage : partition(shape.model, base_.model, strategy)) {
     ends.push_back(stage.last);
   }
   const std::lock_guard lock(mutex_);

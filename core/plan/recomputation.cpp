@@ -28,7 +28,7 @@ struct PipelineParts {
 PipelineParts parts_of(const Scenario& scenario) {
   const Draft draft(scenario);
   const StrategySpec& strategy = scenario.strategy;
-  const auto stages = partition(draft.model, scenario.model.architecture, strategy);
+  const auto stages = partition(draft.model, scenario.model, strategy);
   const Schedule schedule = pipeline(scenario, draft.model, stages);
   PipelineParts parts;
   std::vector<std::vector<int>> of_rank(to_size(strategy.pipeline_parallel_degree));

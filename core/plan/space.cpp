@@ -100,7 +100,7 @@ std::vector<LayoutPoint> shared_states(const LayoutPoint& point, int ranks, int 
 /// Over how many ranks of tensor parallelism each expert may be divided (see validate()).
 std::vector<int> expert_tensor_degrees(const Scenario& base, int tensor) {
   const ModelSpec& m = base.model;
-  const bool whole = m.experts == 0 || m.is_gpt2_kind() || base.optimizer.is_muon();
+  const bool whole = m.experts == 0 || m.has_biases() || base.optimizer.is_muon();
   return whole ? std::vector<int>{1} : divisors(tensor, tensor);
 }
 

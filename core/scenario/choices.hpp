@@ -20,6 +20,27 @@ constexpr auto choices(Architecture) {
                                    {"vit", Architecture::Vit},
                                    {"synthetic", Architecture::Synthetic}}};
 }
+constexpr auto choices(NormKind) {
+  return Choices<NormKind, 2>{
+      {{"layer_norm", NormKind::LayerNorm}, {"rms_norm", NormKind::RmsNorm}}};
+}
+constexpr auto choices(NormPlace) {
+  return Choices<NormPlace, 4>{{{"before", NormPlace::Before},
+                                {"behind_sum", NormPlace::BehindSum},
+                                {"behind_branch", NormPlace::BehindBranch},
+                                {"around", NormPlace::Around}}};
+}
+constexpr auto choices(Activation) {
+  return Choices<Activation, 5>{{{"gelu", Activation::Gelu},
+                                 {"relu", Activation::Relu},
+                                 {"squared_relu", Activation::SquaredRelu},
+                                 {"swiglu", Activation::Swiglu},
+                                 {"geglu", Activation::Geglu}}};
+}
+constexpr auto choices(Positions) {
+  return Choices<Positions, 3>{
+      {{"learned", Positions::Learned}, {"rotary", Positions::Rotary}, {"none", Positions::None}}};
+}
 constexpr auto choices(RouterScore) {
   return Choices<RouterScore, 2>{
       {{"softmax", RouterScore::Softmax}, {"sigmoid", RouterScore::Sigmoid}}};

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -31,7 +32,8 @@ ModelSpec bert(const char* name, std::int64_t layers, std::int64_t hidden, std::
   ModelSpec m = gpt2(name, layers, hidden, heads, max_seq_len, vocab);
   m.causal = false;
   m.mask_token = mask_token;
-  m.post_norm = m.embedding_norm = m.head_transform = true;
+  m.norm_place = NormPlace::BehindSum;
+  m.embedding_norm = m.head_transform = true;
   m.token_types = 2;
   m.norm_eps = 1e-12;
   return m;
@@ -63,6 +65,24 @@ ModelSpec llama(const char* name, const LlamaShape& shape) {
   m.vocab = shape.vocab;
   m.max_seq_len = shape.max_seq_len;
   m.rope_theta = shape.rope_theta;
+  return m;
+}
+
+/// Gemma 2 (Gemma Team 2024, arXiv:2408.00118, table 1). Scores are divided by the root of `scale`.
+ModelSpec gemma2(const char* name, const LlamaShape& shape, std::int64_t head_dim,
+                 std::int64_t window = 4096, std::int64_t scale = 0) {
+  ModelSpec m = llama(name, shape);
+  m.head_dim = head_dim;
+  m.tied_embeddings = true;
+  m.norm_eps = 1e-6;
+  m.norm_place = NormPlace::Around;
+  m.activation = Activation::Geglu;
+  m.embedding_multiplier = std::sqrt(static_cast<double>(m.hidden));
+  if (scale > 0) m.attention_multiplier = 1 / std::sqrt(static_cast<double>(scale));
+  m.attention_softcap = 50;
+  m.logit_softcap = 30;
+  m.sliding_window = window;
+  m.global_period = 2;
   return m;
 }
 
@@ -202,6 +222,10 @@ const std::vector<ModelSpec>& model_presets() {
       llama("llama3-8b", {32, 4096, 32, 8, 14336, 128256, 8192, 500000.0}),
       llama("llama3-70b", {80, 8192, 64, 8, 28672, 128256, 8192, 500000.0}),
       llama("llama3-405b", {126, 16384, 128, 8, 53248, 128256, 131072, 500000.0}),
+      gemma2("gemma2-tiny", {4, 64, 4, 2, 160, 256, 128}, 24, 32, 16),
+      gemma2("gemma2-2b", {26, 2304, 8, 4, 9216, 256000, 8192}, 256),
+      gemma2("gemma2-9b", {42, 3584, 16, 8, 14336, 256000, 8192}, 256),
+      gemma2("gemma2-27b", {46, 4608, 32, 16, 36864, 256000, 8192}, 128, 4096, 144),
       mixtral("mixtral-tiny", {4, 64, 4, 2, 96, 256, 128}, 4),
       mixtral("mixtral-8x7b", {32, 4096, 32, 8, 14336, 32000, 32768, 1e6}, 8),
       mla_tiny(),

@@ -70,6 +70,10 @@ class Writer {
     }
   }
   template <class T>
+  void field(const char* key, const std::optional<T>& value) {
+    if (value) field(key, *value);
+  }
+  template <class T>
   void table(const char* key, T& value) {
     Writer inner(path_.empty() ? key : path_ + "." + key);
     describe(inner, value);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,12 @@ class Reader {
     add(*node, key,
         std::string("unknown ") + key + " '" + node->text + "'" +
             suggest_and_list(node->text, names));
+  }
+  template <class T>
+  void field(const char* key, std::optional<T>& out) {
+    T value{};
+    field(key, value);
+    if (given(key)) out = value;
   }
   template <class T>
   void table(const char* key, T& out) {

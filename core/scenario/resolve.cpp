@@ -109,14 +109,6 @@ class Resolver {
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
-    if (model.sliding_window > 0 && model.sliding_window < s_.training.seq_len) {
-      diagnostics_.add(
-          locate(root_, "training.seq_len", start_),
-          "seq_len=" + std::to_string(s_.training.seq_len) +
-              " exceeds the model's sliding_window=" + std::to_string(model.sliding_window) +
-              ", and attention here is to all earlier tokens: give a seq_len within it",
-          ErrorKind::Unsupported);
-    }
     if (cluster_known) take_rest_of_cluster();
     report_validation(model_known, cluster_known);
     return std::move(s_);
@@ -340,7 +332,7 @@ class Resolver {
     if (!given("training", "local_batch_size")) {  // one sequence per microbatch
       s_.training.local_batch_size = std::max(1, s_.strategy.pipeline_parallel_microbatches);
     }
-    if (m.architecture == Architecture::Gpt2 && m.max_seq_len == 0 &&
+    if (m.is_text() && m.learns_positions() && m.max_seq_len == 0 &&
         !given("model", "max_seq_len")) {
       s_.model.max_seq_len = s_.training.seq_len;
     }

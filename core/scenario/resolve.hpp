@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "core/hugging_face/config.hpp"
 #include "core/scenario/document.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/reader.hpp"

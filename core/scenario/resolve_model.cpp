@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "core/hugging_face/config.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -39,10 +40,9 @@ void derive_sizes(const Reader& in, const ModelSpec& base, Diagnostics& diagnost
     m.kv_heads = m.heads;
   }
   if (!in.given("ffn_hidden") && in.given("hidden")) {
-    // Llama has 2/3 of 4 × hidden, up to the next multiple of 256 (Touvron et al. 2023, and the
-    // configs of the released weights).
-    m.ffn_hidden = m.architecture == Architecture::Llama ? round_up(ceil_div(8 * m.hidden, 3), 256)
-                                                         : 4 * m.hidden;
+    // A gated network has 2/3 of 4 × hidden, up to the next multiple of 256 (Touvron et al. 2023,
+    // and the configs of Llama's released weights).
+    m.ffn_hidden = m.is_gated() ? round_up(ceil_div(8 * m.hidden, 3), 256) : 4 * m.hidden;
   }
 }
 

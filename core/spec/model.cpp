@@ -10,6 +10,18 @@ constexpr double kRounding = 1e-9;  // so that an even share of 5 is not rounded
 
 }  // namespace
 
+BlockParts ModelSpec::parts() const {
+  const BlockParts usual = architecture == Architecture::Llama ? kLlamaParts : kGpt2Parts;
+  return {norm.value_or(usual.norm), activation.value_or(usual.activation),
+          positions.value_or(usual.positions), biases.value_or(usual.biases)};
+}
+
+std::int64_t ModelSpec::rotary_dim() const {
+  if (is_latent()) return latent.qk_rope_head_dim;
+  // Even, as Hugging Face's models round it down.
+  return static_cast<std::int64_t>(rotary_fraction * static_cast<double>(head_dim)) / 2 * 2;
+}
+
 std::int64_t ModelSpec::expert_capacity(std::int64_t tokens, int ranks) const {
   double factor = capacity_factor;
   if (router_imbalance > 0) {

@@ -8,13 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "core/spec/block_parts.hpp"
+
 namespace lockstep {
 
+/// Of the first two and of Vit, the parts of a block are only the usual ones (kGpt2Parts,
+/// kLlamaParts).
 enum class Architecture {
-  Gpt2,       // LayerNorm, GELU (tanh), learned positions, biases
-  Llama,      // RMSNorm, SwiGLU, rotary positions, grouped-query attention, no biases
+  Gpt2,       // a transformer for text, with GPT-2's parts
+  Llama,      // one with Llama's
   Resnet,     // residual convolutions with batch norm (He et al. 2015, v1.5 as in torchvision)
-  Vit,        // patches of images, LayerNorm, GELU (tanh), biases, attention to all patches
+  Vit,        // patches of images, GPT-2's parts, attention to all patches
   Synthetic,  // no arithmetic: every virtual stage has given times ([costs])
 };
 
@@ -77,13 +81,36 @@ struct ModelSpec {
   std::int64_t head_dim = 0;     // hidden / heads unless given; latent: qk_head_dim()
   std::int64_t ffn_hidden = 0;   // F
   std::int64_t vocab = 0;        // V
-  std::int64_t max_seq_len = 0;  // rows of the position table (GPT-2 kind)
+  std::int64_t max_seq_len = 0;  // rows of the position table, if positions are learned
   bool tied_embeddings = false;  // the output layer shares the token embedding
+  // The parts of a block; those that are not given are the architecture's, see parts().
+  std::optional<NormKind> norm;
+  std::optional<Activation> activation;
+  std::optional<Positions> positions;
+  std::optional<bool> biases;
+  NormPlace norm_place = NormPlace::Before;
+  /// Attention and the feed-forward network both read the block's input: x + f(norm(x)) +
+  /// g(norm(x)) (GPT-J, PaLM, arXiv:2204.02311).
+  bool parallel_branches = false;
+  bool shared_norm = false;  // … and one norm serves both (Falcon, Phi)
   double norm_eps = 1e-5;
-  double rope_theta = 10000.0;  // Llama kind, as the next two
+  double rope_theta = 10000.0;  // of rotary positions, as the next three
   RopeScaling rope_scaling;
-  bool qkv_bias = false;  // of queries, keys and values (Qwen2); the GPT-2 kind has all biases
-  bool qk_norm = false;   // RMS norms of every head's queries and keys (Qwen3)
+  double rotary_fraction = 1;  // the first elements of a head that are rotated, of all
+  bool qkv_bias = false;       // of queries, keys and values alone (Qwen2)
+  bool qk_norm = false;        // RMS norms of every head's queries and keys (Qwen3)
+  // Factors: of the sum of a token's rows (Gemma), of what a branch adds to the residual, of scores
+  // (0: 1 / sqrt(head_dim)), and of logits (Granite).
+  double embedding_multiplier = 1, residual_multiplier = 1, attention_multiplier = 0,
+         logit_multiplier = 1;
+  /// Scores and logits s become cap · tanh(s / cap) (Gemma 2, arXiv:2408.00118, section 2); 0: no
+  /// cap.
+  double attention_softcap = 0, logit_softcap = 0;
+  /// A query sees so many tokens, of which it is the last, but for the last of every
+  /// `global_period` blocks (0: in all of them); 0: all earlier ones (Beltagy et al. 2020,
+  /// arXiv:2004.05150).
+  std::int64_t sliding_window = 0, global_period = 0;
+  double local_rope_theta = 0;  // of blocks with such a window (Gemma 3); 0: rope_theta, scaled
   /// Latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 2.1): keys and
   /// values are made of one narrow row of a token.
   LatentSpec latent;
@@ -92,10 +119,7 @@ struct ModelSpec {
   /// text; patches of images always see each other.
   bool causal = true;
   std::int64_t mask_token = -1;  // of an encoder: what stands in place of a masked token
-  /// A norm follows every sum with the residual (Vaswani et al. 2017); otherwise one precedes every
-  /// branch of a block, and one the output layer.
-  bool post_norm = false;
-  bool embedding_norm = false;  // a norm follows the embeddings' sum
+  bool embedding_norm = false;   // a norm follows the embeddings' sum
   /// Rows of the table of segments (BERT's token types); 0: there is none. Every token is of the
   /// first segment, whose row is added to it.
   std::int64_t token_types = 0;
@@ -159,25 +183,38 @@ struct ModelSpec {
   bool trains(std::string_view parameter) const;
   /// Whether some parameters are not.
   bool freezes() const { return lora.rank > 0 || !frozen.empty(); }
+  /// Whether it is a transformer of text.
+  bool is_text() const {
+    return architecture == Architecture::Gpt2 || architecture == Architecture::Llama;
+  }
   /// Whether samples are labelled images.
   bool is_vision() const { return has_batch_norm() || architecture == Architecture::Vit; }
   bool has_batch_norm() const { return architecture == Architecture::Resnet; }
-  /// Whether blocks have LayerNorm, GELU, biases and learned positions.
-  bool is_gpt2_kind() const {
-    return architecture == Architecture::Gpt2 || architecture == Architecture::Vit;
+  /// The parts of its blocks: those that are given, and otherwise the architecture's.
+  BlockParts parts() const;
+  bool is_gated() const { return lockstep::is_gated(parts().activation); }
+  bool has_biases() const { return parts().biases; }
+  bool is_rotary() const { return parts().positions == Positions::Rotary; }
+  bool learns_positions() const { return parts().positions == Positions::Learned; }
+  /// Elements of a head that are rotated.
+  std::int64_t rotary_dim() const;
+  /// The window of that block; 0 if its queries see all earlier tokens.
+  std::int64_t window_of(std::int64_t block) const {
+    const bool global = global_period > 0 && (block + 1) % global_period == 0;
+    return global ? 0 : sliding_window;
   }
   /// Whether a token, or patch, sees no later one.
   bool is_causal() const { return causal && !is_vision(); }
-  /// Whether it has nothing that encoders have and the decoders of GPT-2's and Llama's kind have
-  /// not.
+  /// Whether it has nothing that encoders have and decoders have not.
   bool is_decoder() const {
-    return causal && !post_norm && !embedding_norm && token_types == 0 && !head_transform;
+    return causal && norm_place != NormPlace::BehindSum && !embedding_norm && token_types == 0 &&
+           !head_transform;
   }
   /// Whether it is trained to predict masked tokens of a text.
   bool is_encoder() const { return !causal && !is_vision(); }
   /// Whether a norm stands before the output layer: where the blocks do not end with one, and
   /// behind a transform.
-  bool norms_head() const { return head_transform || !post_norm; }
+  bool norms_head() const { return head_transform || norm_place != NormPlace::BehindSum; }
   bool has_experts(std::int64_t block) const {
     return experts > 0 && block >= dense_layers && (block + 1) % expert_period == 0;
   }

@@ -14,6 +14,14 @@ ModelSpec without_adapters(const ModelSpec& spec) {
   return base;
 }
 
+Error no_adapters(const HfTensor& tensor) {
+  return {ErrorKind::Unsupported,
+          "adapters of '" + tensor.name +
+              "', whose rows are those of one head after the other, are not read or written: merge "
+              "them into the weights first",
+          std::nullopt};
+}
+
 Result<void> check_adapters(const StateReader& state, const ModelSpec& spec) {
   for (const Parameter& parameter : parameters_of(spec)) {
     if (!is_adapter(parameter)) continue;

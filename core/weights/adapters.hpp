@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/result.hpp"
+#include "core/hugging_face/tensors.hpp"
 #include "core/ir/training_state.hpp"
 #include "core/spec/model.hpp"
 
@@ -13,6 +14,10 @@ namespace lockstep {
 
 /// The model without its adapters.
 ModelSpec without_adapters(const ModelSpec& spec);
+
+/// The error of a layer whose tensor has rows of several kinds by head, so that an adapter of one
+/// kind is none of the tensor's.
+Error no_adapters(const HfTensor& tensor);
 
 /// Whether the state has all adapters of the model, in their shapes. Errors: InvalidSpec.
 Result<void> check_adapters(const StateReader& state, const ModelSpec& spec);

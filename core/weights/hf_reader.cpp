@@ -14,8 +14,9 @@
 #include "core/base/shape_text.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/hugging_face/config.hpp"
+#include "core/hugging_face/tensors.hpp"
 #include "core/model/model.hpp"
-#include "core/weights/hugging_face.hpp"
 #include "core/weights/weight_files.hpp"
 
 namespace lockstep {
@@ -33,15 +34,20 @@ class HfReader final : public StateReader {
     for (const std::string& name : *names) {
       if (auto added = add_file((fs::path(folder) / name).string()); !added) return added;
     }
+    // Several families may describe a model: the file says of which it is.
+    const auto config = read_hf_config(folder);
+    const bool said = config && !config->family->names.empty();
+    const auto family = said ? Result<const HfFamily*>(config->family) : hf_family_of(spec);
+    if (!family) return family.error();
     std::set<std::string> unused;
     for (const auto& [name, place] : places_) {
-      if (!is_hf_leftover(spec, name)) unused.insert(name);
+      if (!is_hf_leftover(**family, spec, name)) unused.insert(name);
     }
     for (const auto& [name, type] : others_) {  // masks of GPT-2, positions of RoBERTa
-      if (!is_hf_leftover(spec, name)) unused.insert(name);
+      if (!is_hf_leftover(**family, spec, name)) unused.insert(name);
     }
     for (const Parameter& parameter : parameters_of(spec)) {
-      auto parts = hf_tensors(spec, parameter);
+      auto parts = hf_tensors(**family, spec, parameter);
       if (!parts) return parts.error();
       for (HfTensor& part : *parts) {
         if (auto found = find(part); !found) return found;
@@ -195,6 +201,7 @@ class HfReader final : public StateReader {
     const std::int64_t begin = place.entry.begin + (part.skipped + first) * size;
     if (auto got = files_[place.file].read(begin, raw.data(), raw.size()); !got) return got;
     convert(raw, stored, to, dtype);
+    if (part.less != 0) add(part.less, to, dtype);
     return {};
   }
 

@@ -9,7 +9,8 @@
 #include "core/base/index_vector.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
-#include "core/weights/hugging_face.hpp"
+#include "core/hugging_face/config.hpp"
+#include "core/hugging_face/tensors.hpp"
 #include "core/weights/weight_files.hpp"
 
 namespace lockstep {
@@ -30,13 +31,16 @@ class HfWriter {
       : state_(state), folder_(std::move(folder)), options_(options) {}
 
   Result<void> collect(const ModelSpec& spec) {
+    const auto family = hf_family_of(spec);
+    if (!family) return family.error();
     for (const Parameter& parameter : parameters_of(spec)) {
       if (auto there = check_parameter(state_, parameter); !there) return there;
-      const auto tensors = hf_tensors(spec, parameter);
+      const auto tensors = hf_tensors(**family, spec, parameter);
       if (!tensors) return tensors.error();
       for (const HfTensor& tensor : *tensors) {
+        const bool more = !sources_.empty() && sources_.back().tensor.name == tensor.name;
         sources_.push_back({parameter.name, tensor, {options_.dtype, tensor.shape}});
-        bytes_ += sources_.back().info.bytes();
+        if (!more) bytes_ += sources_.back().info.bytes();
       }
     }
     return {};
@@ -46,12 +50,14 @@ class HfWriter {
     std::vector<std::vector<const Source*>> shards;
     std::int64_t held = options_.shard_bytes;
     for (const Source& source : sources_) {
+      // The blocks of a tensor are in one file.
+      const bool more = !shards.empty() && shards.back().back()->tensor.name == source.tensor.name;
       const std::int64_t bytes = source.info.bytes();
-      if (shards.empty() || held + bytes > options_.shard_bytes) {
+      if (!more && held + bytes > options_.shard_bytes) {
         shards.emplace_back();
         held = 0;
       }
-      held += bytes;
+      if (!more) held += bytes;
       shards.back().push_back(&source);
     }
     nlohmann::ordered_json index;
@@ -115,9 +121,10 @@ class HfWriter {
     const DType from = state_.head().tensors.at(source.parameter).dtype;
     const std::int64_t all = source.tensor.elements();
     const std::int64_t block = source.tensor.transposed ? all : kBlock;
-    const std::vector<std::byte> zeros(to_size(source.tensor.skipped * size_of(info.dtype)));
+    const std::int64_t skipped = source.tensor.skipped * size_of(info.dtype);
+    const std::vector<std::byte> zeros(to_size(source.tensor.count > 0 ? 0 : skipped));
     if (auto wrote = file.write(begin, zeros.data(), zeros.size()); !wrote) return wrote;
-    begin += static_cast<std::int64_t>(zeros.size());
+    begin += skipped;
     for (std::int64_t at = 0; at < all; at += block) {
       const std::int64_t count = std::min(block, all - at);
       std::vector<std::byte> own(to_size(count * size_of(from)));
@@ -126,6 +133,7 @@ class HfWriter {
           !got) {
         return got;
       }
+      if (source.tensor.less != 0) add(-source.tensor.less, own, from);
       convert(own, from, made, info.dtype);
       if (source.tensor.transposed) {
         own.resize(made.size());

@@ -8,12 +8,13 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/convert.hpp"
 #include "core/base/json_depth.hpp"
 #include "core/base/read_file.hpp"
 #include "core/base/shape_text.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/hugging_face/tensors.hpp"
 #include "core/weights/adapters.hpp"
-#include "core/weights/hugging_face.hpp"
 #include "core/weights/merged_state.hpp"
 #include "core/weights/weight_files.hpp"
 
@@ -142,8 +143,10 @@ Result<std::unique_ptr<StateReader>> merge_peft_adapters(const StateReader& stat
   auto merged = std::make_unique<PeftState>(std::move(tensors));
   const auto& there = merged->adapters().head().tensors;
   LowRankTerms terms;
+  const auto family = hf_family_of(spec);
+  if (!family) return family.error();
   for (const Parameter& weight : parameters_of(spec)) {
-    const auto parts = hf_tensors(spec, weight);
+    const auto parts = hf_tensors(**family, spec, weight);
     if (!parts) return parts.error();
     for (const HfTensor& part : *parts) {
       if (!part.name.ends_with(".weight") || part.shape.size() != 2) continue;
@@ -153,6 +156,7 @@ Result<std::unique_ptr<StateReader>> merge_peft_adapters(const StateReader& stat
       const auto down = there.find(module + std::string(kDown));
       const auto up = there.find(module + std::string(kUp));
       if (down == there.end() || up == there.end()) continue;  // with one alone, it stays unused
+      if (part.count > 0) return no_adapters(part);
       const std::int64_t rows = part.shape[part.transposed ? 1 : 0];
       const std::int64_t inputs = part.shape[part.transposed ? 0 : 1];
       const std::int64_t rank = down->second.shape.empty() ? 0 : down->second.shape[0];

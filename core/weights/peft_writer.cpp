@@ -7,8 +7,8 @@
 #include "core/base/index_vector.hpp"
 #include "core/checkpoint/disk_file.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/hugging_face/tensors.hpp"
 #include "core/weights/adapters.hpp"
-#include "core/weights/hugging_face.hpp"
 #include "core/weights/weight_files.hpp"
 
 namespace lockstep {
@@ -27,14 +27,16 @@ Result<void> write_peft_adapters(const StateReader& state, const ModelSpec& spec
                                  const std::string& base, const std::string& folder) {
   namespace fs = std::filesystem;
   if (auto known = check_adapters(state, spec); !known) return known;
-  const bool gpt2 = spec.architecture == Architecture::Gpt2;
+  const auto family = hf_family_of(without_adapters(spec));
+  if (!family) return family.error();
+  const bool gpt2 = (*family)->type == "gpt2";
   std::map<std::string, Tensor> tensors;
   std::set<std::string> modules;
   for (const Parameter& weight : parameters_of(without_adapters(spec))) {
     const std::string down = weight.name + std::string(kAdapterDown);
     const std::string up = weight.name + std::string(kAdapterUp);
     if (!state.head().tensors.contains(down)) continue;
-    const auto parts = hf_tensors(spec, weight);
+    const auto parts = hf_tensors(**family, spec, weight);
     if (!parts) return parts.error();
     const std::int64_t inputs = weight.shape.back(), rank = spec.lora.rank;
     const bool experts = weight.shape.size() == 3;  // each with an A of its own
@@ -48,6 +50,7 @@ Result<void> write_peft_adapters(const StateReader& state, const ModelSpec& spec
       return {};
     };
     for (const HfTensor& part : *parts) {
+      if (part.count > 0) return no_adapters(part);
       const std::string module = part.name.substr(0, part.name.rfind('.'));
       const std::int64_t rows = part.transposed ? part.shape[1] : part.shape[0];
       modules.insert(kind_of(module, gpt2));

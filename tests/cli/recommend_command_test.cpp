@@ -153,13 +153,13 @@ TEST_CASE("recommend asks how long sequences are where a config.json does not sa
 TEST_CASE("recommend and search say what of a model they do not simulate", "[cli]") {
   const TemporaryFolder folder;
   const std::string config = folder / "config.json";
-  write_bytes(config, R"({"model_type": "gemma2", "hidden_size": 256, "intermediate_size": 512,
+  write_bytes(config, R"({"model_type": "olmo", "hidden_size": 256, "intermediate_size": 512,
       "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 2,
-      "vocab_size": 1000, "max_position_embeddings": 512, "sliding_window": 128,
-      "query_pre_attn_scalar": 64, "hidden_activation": "gelu_pytorch_tanh"})");
+      "vocab_size": 1000, "max_position_embeddings": 512, "swish_gain": 2})");
   const CommandOutcome o = lockstep({"recommend", "--model", config, "--cluster", "h100"});
   CHECK(o.exit_code == 0);
-  CHECK_THAT(o.err, ContainsSubstring("sliding_window = 128") && ContainsSubstring("not trained"));
+  CHECK_THAT(o.err,
+             ContainsSubstring("'swish_gain' is not used") && ContainsSubstring("not trained"));
   const std::string file = folder / "s.toml";
   write_bytes(file,
               "[model]\nhf_config = \"" + config +
@@ -167,7 +167,7 @@ TEST_CASE("recommend and search say what of a model they do not simulate", "[cli
                   "\"h100\"\n");
   const CommandOutcome found = lockstep({"search", file});
   CHECK(found.exit_code == 0);
-  CHECK_THAT(found.err, ContainsSubstring("sliding_window = 128"));
+  CHECK_THAT(found.err, ContainsSubstring("'swish_gain' is not used"));
 }
 
 TEST_CASE("recommend is the search that search is, settings included, in text and JSON", "[cli]") {

@@ -139,8 +139,22 @@ const std::map<std::string, std::string>& long_words() {
        " model.experts=4 model.experts_per_token=2 model.capacity_factor=0"},
       {"encoder", " model.causal=false model.mask_token=60 training.mask_prob=0.4"},
       {"bert",
-       " model.causal=false model.mask_token=60 training.mask_prob=0.4 model.post_norm=true"
+       " model.causal=false model.mask_token=60 training.mask_prob=0.4 model.norm_place=behind_sum"
        " model.embedding_norm=true model.token_types=2 model.head_transform=true"},
+      {"gemma",
+       " model.positions=rotary model.activation=geglu model.norm_place=around"
+       " model.embedding_multiplier=4.9 model.attention_multiplier=0.3 model.attention_softcap=0.7"
+       " model.logit_softcap=1.1 model.sliding_window=5 model.global_period=2"
+       " model.local_rope_theta=100"},
+      {"neox",
+       " model.positions=rotary model.rotary_fraction=0.7 model.parallel_branches=true"
+       " model.activation=squared_relu"},
+      {"phi",
+       " model.positions=none model.parallel_branches=true model.shared_norm=true"
+       " model.norm=layer_norm model.biases=true model.activation=relu"},
+      {"olmo",
+       " model.norm=rms_norm model.norm_place=behind_branch model.residual_multiplier=0.4"
+       " model.logit_multiplier=1.7"},
       {"documents",
        " training.reset_attention_mask=true training.eod_token=7 training.mean_document_length=3"},
       {"dropped", " training.residual_dropout=0.2 training.embedding_dropout=0.1"},

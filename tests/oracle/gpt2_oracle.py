@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An independent model for the loss curves: GPT-2 and Llama kinds, dense or with mixtures of
+"""An independent model for the loss curves: transformers of any parts, dense or with mixtures of
 experts, in plain PyTorch (1.13 or newer).
 
 Usage: gpt2_oracle.py FOLDER, which holds
@@ -36,12 +36,19 @@ def read_safetensors(path):
     return tensors
 
 
-def attention(q, k, v, kept=1, causal=True):
+def capped(x, cap):
+    return cap * torch.tanh(x / cap) if cap else x
+
+
+def attention(q, k, v, kept, causal, window, job):
     """q, k, v: [batch, heads, seq, head_dim]; the plain definition, with its score matrix, whose
     probabilities are multiplied by `kept`."""
     seq = q.shape[2]
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    scores = q @ k.transpose(-2, -1) * (job["attention_multiplier"] or 1 / math.sqrt(q.shape[-1]))
+    scores = capped(scores, job["attention_softcap"])
     hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1) & causal
+    if window:
+        hidden |= torch.ones(seq, seq, dtype=torch.bool).tril(-window)
     return (scores.masked_fill(hidden, -math.inf).softmax(-1) * kept) @ v
 
 
@@ -55,15 +62,21 @@ def rotate(x, theta):
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def split_heads(qkv, job, norms=None):
+def rotate_part(x, theta, job):
+    """The first elements of every head."""
+    rotated = int(job["rotary_fraction"] * x.shape[-1]) // 2 * 2
+    return torch.cat([rotate(x[..., :rotated], theta), x[..., rotated:]], -1)
+
+
+def split_heads(qkv, job, norms, theta):
     """[batch, seq, (heads + 2 kv_heads) head_dim] -> q, k, v with one k and v per query head."""
     heads, kv_heads = job["heads"], job["kv_heads"]
     parts = qkv.unflatten(-1, (heads + 2 * kv_heads, job["head_dim"])).transpose(1, 2)
     q, k, v = parts.split([heads, kv_heads, kv_heads], dim=1)
     if norms:
         q, k = (rms_norm(x, weight, job["norm_eps"]) for x, weight in zip((q, k), norms))
-    if job["kind"] == "llama":
-        q, k = rotate(q, job["rope_theta"]), rotate(k, job["rope_theta"])
+    if job["positions"] == "rotary":
+        q, k = rotate_part(q, theta, job), rotate_part(k, theta, job)
     repeat = heads // kv_heads
     return q, k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
 
@@ -207,7 +220,7 @@ def linear_of_expert(p, name, e, x, job, bias=None):
 
 
 def expert(p, b, e, x, job):
-    if job["kind"] == "gpt2":
+    if job["activation"] == "gelu":
         h = F.gelu(linear_of_expert(p, b + "wfc", e, x, job, b + "bfc"), approximate="tanh")
         return linear_of_expert(p, b + "wproj", e, h, job, b + "bproj")
     gate, up = linear_of_expert(p, b + "w13", e, x, job).chunk(2, -1)
@@ -335,51 +348,42 @@ def embedded(p, job, x, norm):
     return dropped(job, x, job["embedding_dropout"], 0, 0)
 
 
-def add(job, x, norm, name, branch):
-    """x and a branch of a block, with a norm before the branch or behind the sum."""
-    return norm(x + branch(x), name) if job["post_norm"] else x + branch(norm(x, name))
-
-
 def logits_of(p, job, x, norm):
     if job["head_transform"]:
         x = F.gelu(F.linear(x, p["head.transform.weight"], p["head.transform.bias"]), approximate="tanh")
-    if job["head_transform"] or not job["post_norm"]:
+    if job["head_transform"] or job["norm_place"] != "behind_sum":
         x = norm(x, "head.norm")
+    x = x * job["logit_multiplier"]
     return F.linear(x, p.get("head.lm_head", p["embed.wte"]), p.get("head.bias"))
 
 
-def gpt2_logits(p, tokens, job, auxiliary):
-    def norm(x, name):
-        return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"],
-                            job["norm_eps"])
+ACTIVATIONS = {
+    "gelu": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "squared_relu": lambda x: F.relu(x) ** 2,
+    "swiglu": F.silu,
+    "geglu": lambda x: F.gelu(x, approximate="tanh"),
+}
 
-    x = embedded(p, job, p["embed.wte"][tokens] + p["embed.wpe"][: tokens.shape[1]], norm)
+
+def model_logits(p, tokens, job, auxiliary):
+    def norm(x, name):
+        if job["norm"] == "rms_norm":
+            return rms_norm(x, p[name + ".weight"], job["norm_eps"])
+        return F.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"], job["norm_eps"])
+
+    def bias(name):
+        return name if name in p else None
+
+    names = "norm" if job["norm"] == "rms_norm" else "ln"
+    gated = job["activation"] in ("swiglu", "geglu")
+    x = p["embed.wte"][tokens] * job["embedding_multiplier"]
+    if job["positions"] == "learned":
+        x = x + p["embed.wpe"][: tokens.shape[1]]
+    x = embedded(p, job, x, norm)
     for layer in range(job["layers"]):
         b = f"blocks.{layer}."
-
-        def attend(h):
-            o = attention(*split_heads(linear(p, b + "attn.wqkv", h, job, b + "attn.bqkv"), job),
-                          kept_probabilities(job, layer, tokens.shape[1]), job["causal"])
-            return branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job, b + "attn.bo"))
-
-        def feed(h):
-            if has_experts(job, layer):
-                return branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
-            h = F.gelu(linear(p, b + "mlp.wfc", h, job, b + "mlp.bfc"), approximate="tanh")
-            return branch(job, layer, 2, linear(p, b + "mlp.wproj", h, job, b + "mlp.bproj"))
-
-        x = add(job, x, norm, b + "ln1", attend)
-        x = add(job, x, norm, b + "ln2", feed)
-    return logits_of(p, job, x, norm)
-
-
-def llama_logits(p, tokens, job, auxiliary):
-    def norm(x, name):
-        return rms_norm(x, p[name + ".weight"], job["norm_eps"])
-
-    x = embedded(p, job, p["embed.wte"][tokens], norm)
-    for layer in range(job["layers"]):
-        b = f"blocks.{layer}."
+        window = job["windows"][layer]
 
         def attend(h):
             kept = kept_probabilities(job, layer, tokens.shape[1])
@@ -387,22 +391,45 @@ def llama_logits(p, tokens, job, auxiliary):
                 heads = latent_heads(p, b + "attn.", h, job)
             else:
                 norms = [p[b + f"attn.{name}_norm"] for name in "qk"] if job["qk_norm"] else None
-                heads = split_heads(linear(p, b + "attn.wqkv", h, job), job, norms)
-            o = attention(*heads, kept, job["causal"])
-            return branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job))
+                theta = job["local_rope_theta"] if window and job["local_rope_theta"] else job["rope_theta"]
+                qkv = linear(p, b + "attn.wqkv", h, job, bias(b + "attn.bqkv"))
+                heads = split_heads(qkv, job, norms, theta)
+            o = attention(*heads, kept, job["causal"], window, job)
+            return branch(job, layer, 1, linear(p, b + "attn.wo", join_heads(o), job, bias(b + "attn.bo")))
 
         def feed(h):
             if has_experts(job, layer):
                 return branch(job, layer, 2, mixture(p, b + "moe.", h, job, auxiliary))
-            gate, up = linear(p, b + "mlp.w13", h, job).chunk(2, -1)
-            return branch(job, layer, 2, linear(p, b + "mlp.w2", F.silu(gate) * up, job))
+            first, second = ("w13", "w2") if gated else ("wfc", "wproj")
+            h = linear(p, b + "mlp." + first, h, job, bias(b + "mlp.bfc"))
+            act = ACTIVATIONS[job["activation"]]
+            if gated:
+                gate, up = h.chunk(2, -1)
+                h = act(gate) * up
+            else:
+                h = act(h)
+            return branch(job, layer, 2, linear(p, b + "mlp." + second, h, job, bias(b + "mlp.bproj")))
 
-        x = add(job, x, norm, b + "norm1", attend)
-        x = add(job, x, norm, b + "norm2", feed)
-    return logits_of(p, job, x, norm)
+        def added(name, x, f):
+            """What a branch adds to the residual, with its norms but for one behind the sum."""
+            h = norm(x, b + name) if job["norm_place"] in ("before", "around") else x
+            y = f(h)
+            if job["norm_place"] == "around":
+                y = norm(y, b + name + "_last")
+            if job["norm_place"] == "behind_branch":
+                y = norm(y, b + name)
+            return job["residual_multiplier"] * y
 
-
-LOGITS = {"gpt2": gpt2_logits, "llama": llama_logits}
+        if job["parallel_branches"]:
+            second = names + ("1" if job["shared_norm"] else "2")
+            x = x + added(names + "1", x, attend) + added(second, x, feed)
+            continue
+        for name, f in ((names + "1", attend), (names + "2", feed)):
+            if job["norm_place"] == "behind_sum":
+                x = norm(x + f(x), b + name)
+            else:
+                x = x + added(name, x, f)
+    return capped(logits_of(p, job, x, norm), job["logit_softcap"])
 
 
 def learning_rate(job, step):
@@ -545,7 +572,7 @@ class Replica:
         for part in range(job["gradient_ranks"]):  # each has its part of the samples
             size = batch // job["gradient_ranks"]
             mine = slice(own.start + part * size, own.start + (part + 1) * size)
-            logits = LOGITS[job["kind"]](used, tokens[mine], job, auxiliary)
+            logits = model_logits(used, tokens[mine], job, auxiliary)
             loss = F.cross_entropy(logits.flatten(0, 1), targets[mine].flatten()) / job["gradient_ranks"]
             losses.append(loss.detach())
             gradients = torch.autograd.grad(loss + job["router_aux_loss_coef"] * sum(auxiliary), self.trained,

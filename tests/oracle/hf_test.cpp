@@ -10,6 +10,7 @@
 #include "core/checkpoint/safetensors.hpp"
 #include "core/data/token_source.hpp"
 #include "core/generate/decoder.hpp"
+#include "core/hugging_face/config.hpp"
 #include "core/lower/lower.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/weights/adapters.hpp"
@@ -83,8 +84,10 @@ TEST_CASE("logits of models of Hugging Face equal those of an independent model 
     std::cout << "skipped: neither python3 nor /usr/bin/python3 can import torch and numpy\n";
     return;
   }
-  const std::string kind = GENERATE("gpt2", "llama", "linear", "llama3", "qwen2", "qwen3",
-                                    "qwen3_moe", "phi3", "mixtral");
+  const std::string kind = GENERATE(
+      "gpt2", "llama", "linear", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral",
+      "mistral", "gemma", "gemma2", "gemma3_text", "granite", "gpt_neox", "gpt_neox_sequential",
+      "opt", "starcoder2", "stablelm", "stablelm_parallel", "nemotron");
   CAPTURE(kind);
   const TemporaryFolder folder;
   const auto [config, printed] = model_of_script(python, kind, folder);

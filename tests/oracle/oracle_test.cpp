@@ -15,6 +15,7 @@
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/data/token_source.hpp"
 #include "core/lower/lower.hpp"
+#include "core/scenario/choices.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -53,11 +54,21 @@ Scenario scenario_of(Architecture architecture, bool tied, DType dtype) {
   return s;
 }
 
+template <class E>
+std::string name_of(E value) {
+  for (const auto& [name, choice] : choices(E{})) {
+    if (choice == value) return std::string(name);
+  }
+  return "";
+}
+
 void write_job(const Scenario& s, const Program& program, const std::string& path) {
   std::vector<std::string> frozen;
   for (const Parameter& parameter : program.parameters) {
     if (!s.model.trains(parameter.name)) frozen.push_back(parameter.name);
   }
+  std::vector<std::int64_t> windows;
+  for (std::int64_t i = 0; i < s.model.layers; ++i) windows.push_back(s.model.window_of(i));
   const LocalSgdSpec& apart = s.strategy.local_sgd;
   const bool trains_apart = s.strategy.trains_apart();
   const nlohmann::json job = {
@@ -80,12 +91,25 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"frozen", frozen},
       {"adapter_scale", s.model.lora.scale()},
       {"adapter_dropout", s.model.lora.dropout},
-      {"kind", s.model.architecture == Architecture::Llama ? "llama" : "gpt2"},
+      {"norm", name_of(s.model.parts().norm)},
+      {"norm_place", name_of(s.model.norm_place)},
+      {"activation", name_of(s.model.parts().activation)},
+      {"positions", name_of(s.model.parts().positions)},
+      {"parallel_branches", s.model.parallel_branches},
+      {"shared_norm", s.model.shared_norm},
+      {"rotary_fraction", s.model.rotary_fraction},
+      {"local_rope_theta", s.model.local_rope_theta},
+      {"windows", windows},
+      {"attention_multiplier", s.model.attention_multiplier},
+      {"attention_softcap", s.model.attention_softcap},
+      {"embedding_multiplier", s.model.embedding_multiplier},
+      {"residual_multiplier", s.model.residual_multiplier},
+      {"logit_multiplier", s.model.logit_multiplier},
+      {"logit_softcap", s.model.logit_softcap},
       {"causal", s.model.causal},
       {"masked", s.masked_tokens()},
       {"mask_token", s.model.mask_token},
       {"vocab", s.model.vocab},
-      {"post_norm", s.model.post_norm},
       {"embedding_norm", s.model.embedding_norm},
       {"token_types", s.model.token_types},
       {"head_transform", s.model.head_transform},
@@ -103,11 +127,11 @@ void write_job(const Scenario& s, const Program& program, const std::string& pat
       {"qk_nope_head_dim", s.model.latent.qk_nope_head_dim},
       {"qk_rope_head_dim", s.model.latent.qk_rope_head_dim},
       {"v_head_dim", s.model.latent.v_head_dim},
-      {"capacity",
-       s.model.experts == 0 ? 0
-       : s.model.is_dropless()
-           ? std::int64_t{s.microbatch_size()} * s.training.seq_len
-           : s.model.expert_capacity(std::int64_t{s.microbatch_size()} * s.training.seq_len, 1)},
+      {"capacity", s.model.experts == 0 ? 0
+                   : s.model.is_dropless()
+                       ? std::int64_t{s.microbatch_size()} * s.training.seq_len
+                       : s.model.expert_capacity(
+                             std::int64_t{s.microbatch_size()} * s.training.seq_len, 1)},
       {"sigmoid", s.model.router_score == RouterScore::Sigmoid},
       {"router_bias_update_rate", s.model.router_bias_update_rate},
       {"router_aux_loss_coef", s.model.router_aux_loss_coef},
@@ -260,12 +284,68 @@ TEST_CASE("encoders that predict masked tokens equal PyTorch's within 1e-9", "[o
       Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
       s.model.causal = false;
       s.model.mask_token = 60;
-      s.model.post_norm = s.model.embedding_norm = s.model.head_transform = bert;
+      s.model.norm_place = bert ? NormPlace::BehindSum : NormPlace::Before;
+      s.model.embedding_norm = s.model.head_transform = bert;
       s.model.token_types = bert ? 2 : 0;
       s.training.mask_prob = bert ? 0.4 : 0.15;
       compare(s, 1e-9);
       s.training.residual_dropout = s.training.attention_dropout = 0.2;
       s.training.embedding_dropout = 0.1;
+      compare(s, 1e-9);
+    }
+  }
+}
+
+TEST_CASE("blocks of other parts equal PyTorch's within 1e-9", "[oracle]") {
+  const std::pair<const char*, void (*)(ModelSpec&)> models[] = {
+      {"Gemma 2",
+       [](ModelSpec& m) {
+         m.activation = Activation::Geglu;
+         m.norm_place = NormPlace::Around;
+         m.embedding_multiplier = 7;
+         m.attention_multiplier = 0.4;
+         m.attention_softcap = 0.8;
+         m.logit_softcap = 1.3;
+         m.sliding_window = 6;
+         m.global_period = 2;
+         m.local_rope_theta = 50;
+         m.positions = Positions::Rotary;
+       }},
+      {"GPT-NeoX",
+       [](ModelSpec& m) {
+         m.positions = Positions::Rotary;
+         m.rotary_fraction = 0.5;
+         m.parallel_branches = true;
+       }},
+      {"Phi",
+       [](ModelSpec& m) {
+         m.positions = Positions::None;
+         m.parallel_branches = m.shared_norm = true;
+         m.activation = Activation::Relu;
+         m.biases = true;
+       }},
+      {"OLMo 2 with factors",
+       [](ModelSpec& m) {
+         m.norm_place = NormPlace::BehindBranch;
+         m.residual_multiplier = 0.3;
+         m.logit_multiplier = 2.5;
+         m.qk_norm = true;
+       }},
+      {"Nemotron",
+       [](ModelSpec& m) {
+         m.norm = NormKind::LayerNorm;
+         m.activation = Activation::SquaredRelu;
+         m.positions = Positions::Rotary;
+         m.rotary_fraction = 0.7;
+       }},
+  };
+  for (const auto& [name, change] : models) {
+    for (const Architecture architecture : {Architecture::Gpt2, Architecture::Llama}) {
+      INFO(name << (architecture == Architecture::Gpt2 ? " of gpt2" : " of llama"));
+      Scenario s = scenario_of(architecture, architecture == Architecture::Gpt2, DType::F64);
+      change(s.model);
+      compare(s, 1e-9);
+      s.training.residual_dropout = s.training.embedding_dropout = 0.1;
       compare(s, 1e-9);
     }
   }

@@ -15,7 +15,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power_sgd
 
-from gpt2_oracle import GOLDEN, LOGITS, M64, Replica, learning_rate, mix64, read_safetensors
+from gpt2_oracle import GOLDEN, M64, Replica, learning_rate, mix64, model_logits, read_safetensors
 
 
 def first_factors(*shape, **kinds):
@@ -35,7 +35,7 @@ class Model(torch.nn.Module):
 
     def forward(self, tokens, targets):
         job = self.replica.job
-        logits = LOGITS[job["kind"]](self.replica.parameters, tokens, job, [])
+        logits = model_logits(self.replica.parameters, tokens, job, [])
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 

@@ -26,9 +26,9 @@ struct KnownStep {
 };
 
 /// The tables that the host makes of a microbatch's samples for layers.
-constexpr std::array kTables = {HostData::Documents,         HostData::DocumentSpans,
-                                HostData::DocumentPositions, HostData::DropoutKeys,
-                                HostData::AllDropoutKeys,    HostData::AttentionDropout};
+constexpr std::array kTables = {
+    HostData::Documents,   HostData::DocumentSpans,  HostData::DocumentPositions, HostData::Windows,
+    HostData::DropoutKeys, HostData::AllDropoutKeys, HostData::AttentionDropout};
 
 /// The steps of layers, which are the same on all roles.
 struct KnownSteps {

@@ -144,9 +144,11 @@ void input(Draft& draft) {
   }
   const int sharers = s.strategy.head_ranks();
   const Elements filled = elements_from_host(draft);
+  if (filled[HostData::Windows]) input.samples.window = s.model.sliding_window;
   const bool drops_attention = filled[HostData::AttentionDropout].has_value();
-  const bool documents =
-      filled[HostData::Documents].has_value() || filled[HostData::DocumentSpans].has_value();
+  const bool documents = filled[HostData::Documents].has_value() ||
+                         filled[HostData::DocumentSpans].has_value() ||
+                         filled[HostData::Windows].has_value();
   if ((documents || drops_attention) && s.strategy.key_ranks() > 1) {
     // Ranks that exchange tokens for heads attend with the tokens of all of them.
     add(TableKind::Queries, [&](Coordinates at) {

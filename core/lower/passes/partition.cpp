@@ -46,13 +46,13 @@ std::vector<int> balance(const std::vector<double>& cost, int stages) {
 
 }  // namespace
 
-std::vector<StageLayers> partition(const Model& model, Architecture architecture,
+std::vector<StageLayers> partition(const Model& model, const ModelSpec& spec,
                                    const StrategySpec& strategy) {
   const int stages = strategy.num_stages();
   const auto& layers = model.layers;
   const int n = static_cast<int>(layers.size());
   std::vector<StageLayers> found;
-  if (architecture == Architecture::Synthetic) {
+  if (spec.architecture == Architecture::Synthetic) {
     for (int s = 0; s < stages; ++s) found.push_back({s, s + 1});
     return found;
   }
@@ -61,7 +61,7 @@ std::vector<StageLayers> partition(const Model& model, Architecture architecture
   // share the two, they are stages beside these, and positions and norm go with the blocks.
   const bool shared = strategy.vocabulary_stages() > 1;
   const int first_layer = shared ? 1 : 0, end_layer = shared ? n - 1 : n;
-  const int before = shared && architecture != Architecture::Gpt2 ? 0 : 1;
+  const int before = shared && !spec.learns_positions() ? 0 : 1;
   IndexVector<int, int> ends;
   const auto& given = strategy.pipeline_parallel_layers_per_stage;
   if (!given.empty()) {

@@ -65,7 +65,7 @@ void keep_other_blocks(Draft& draft) {
 
 void set_stages(Draft& draft) {
   const Scenario& s = draft.scenario;
-  draft.stages = partition(draft.model, s.model.architecture, s.strategy);
+  draft.stages = partition(draft.model, s.model, s.strategy);
   keep_other_blocks(draft);
 }
 

@@ -34,7 +34,7 @@ const LoweringPass* find_pass(std::string_view name);
 
 /// Divides layers into virtual stages: contiguous ranges of nearly equal cost, or as the strategy
 /// says. A synthetic model has one layer for every stage.
-std::vector<StageLayers> partition(const Model& model, Architecture architecture,
+std::vector<StageLayers> partition(const Model& model, const ModelSpec& spec,
                                    const StrategySpec& strategy);
 /// What each pipeline rank does, in order. Requires validate(scenario) to find nothing.
 Schedule pipeline(const Scenario& scenario, const Model& model,

@@ -402,7 +402,7 @@ Result<LayoutEstimate> Estimator::estimate_pipeline(const Scenario& layout) {
     Draft draft(small);
     std::vector<double> kept_beyond = kept_beyond_mean(draft, one);
     Model model = std::move(draft.model);
-    std::vector<StageLayers> stages = partition(model, one.model.architecture, one.strategy);
+    std::vector<StageLayers> stages = partition(model, one.model, one.strategy);
     return Memory::Parts{std::move(model), std::move(stages), std::move(kept_beyond)};
   });
   if (!parts) return parts.error();

@@ -36,8 +36,8 @@ void validate_documents(const Scenario& s, Faults& faults) {
                "reset_position_ids without reset_attention_mask: tokens of several documents "
                "would attend to each other at the same positions");
   }
-  if (t.reset_position_ids && s.model.architecture == Architecture::Gpt2 &&
-      s.strategy.enable_sequence_parallel && s.strategy.tensor_parallel_degree > 1) {
+  if (t.reset_position_ids && s.model.learns_positions() && s.strategy.enable_sequence_parallel &&
+      s.strategy.tensor_parallel_degree > 1) {
     faults.refuse(
         reset,
         "reset_position_ids: with sequence parallelism a rank adds learned positions to its "

@@ -47,12 +47,12 @@ void validate_encoder(const Scenario& s, Faults& faults) {
   const Given keys[] = {
       {"causal", !m.causal, false},
       {"mask_token", m.mask_token != -1, false},
-      {"post_norm", m.post_norm, true},
+      {"norm_place", m.norm_place == NormPlace::BehindSum, true},
       {"embedding_norm", m.embedding_norm, true},
       {"token_types", m.token_types != 0, true},
       {"head_transform", m.head_transform, true},
   };
-  const bool text = m.architecture == Architecture::Gpt2 || m.architecture == Architecture::Llama;
+  const bool text = m.is_text();
   for (const Given& key : keys) {
     if (!key.given) continue;
     if (!text) {

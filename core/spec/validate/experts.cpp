@@ -135,7 +135,7 @@ void validate_expert_parallel(const Scenario& s, Faults& faults) {
                                  " neighbours of tensor parallelism that hold the same key heads: "
                                  "give a multiple of it");
     }
-    if (m.is_gpt2_kind()) {
+    if (m.has_biases()) {
       faults.refuse(divided,
                     given +
                         " is not built for experts with biases, which no rank could add to its "

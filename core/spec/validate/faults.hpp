@@ -67,6 +67,8 @@ void validate_vocabulary(const Scenario& scenario, Faults& faults);
 
 /// Sizes of a transformer, and its rotary positions.
 void validate_transformer(const Scenario& scenario, Faults& faults);
+/// The parts of its blocks, and of models that have no such parts, that none is given.
+void validate_parts(const Scenario& scenario, Faults& faults);
 
 /// Encoders: what they have, and the tokens that they predict.
 void validate_encoder(const Scenario& scenario, Faults& faults);

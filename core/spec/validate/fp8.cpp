@@ -22,7 +22,7 @@ void validate_where(const Scenario& s, Faults& faults) {
         "experts multiply in 8 bits with scales of blocks, or of earlier steps: one scale for the "
         "rows that all experts have at hand would be that of other tokens in another layout; give "
         "fp8_recipe=blockwise, mxfp8 or delayed, or simulate it with [framework] fp8");
-  } else if (m.experts > 0 && m.is_gpt2_kind()) {
+  } else if (m.experts > 0 && m.has_biases()) {
     faults.refuse(
         "training.fp8",
         "fp8 is not built for experts with biases, which Megatron-LM's grouped products do not "

@@ -90,7 +90,7 @@ void validate_lora(const Scenario& s, Faults& faults) {
   if (lora.rank == 0 && lora != LoraSpec{}) {
     faults.add("lora.rank", "[lora] without a rank adds no adapters: give rank, such as 8");
   }
-  const bool text = m.architecture == Architecture::Gpt2 || m.architecture == Architecture::Llama;
+  const bool text = m.is_text();
   const bool freezes = text || m.architecture == Architecture::Vit;
   if (!text && lora.rank != 0) {
     return faults.refuse(

@@ -42,10 +42,10 @@ void validate_latent(const Scenario& s, Faults& faults) {
   faults.positive("model.kv_lora_rank", latent.kv_lora_rank);
   faults.require(latent.q_lora_rank >= 0, "model.q_lora_rank",
                  "must not be negative (0: queries are made of the hidden state)");
-  if (m.architecture != Architecture::Llama) {
-    return faults.refuse(
-        "model.kv_lora_rank",
-        "latent attention is built for architecture = \"llama\" only: leave kv_lora_rank out");
+  if (!m.is_rotary() || m.has_biases() || !m.is_text()) {
+    return faults.refuse("model.kv_lora_rank",
+                         "latent attention is built with rotary positions and without biases, as "
+                         "architecture = \"llama\" has it: leave kv_lora_rank out");
   }
   bool positive = true;
   for (const auto& [key, value] : sizes) positive &= faults.positive(key, value);
@@ -102,13 +102,8 @@ void validate_transformer(const Scenario& s, Faults& faults) {
                                      " does not divide heads=" + std::to_string(m.heads));
   }
   validate_latent(s, faults);
-  if (m.architecture == Architecture::Llama) validate_rope(m, faults);
-  if (m.is_gpt2_kind() && m.qk_norm) {
-    faults.refuse("model.qk_norm",
-                  "norms of queries and keys are built for architecture = "
-                  "\"llama\" only: leave qk_norm out");
-  }
-  if (m.architecture == Architecture::Gpt2 && s.training.seq_len > m.max_seq_len) {
+  if (m.is_rotary()) validate_rope(m, faults);
+  if (m.is_text() && m.learns_positions() && s.training.seq_len > m.max_seq_len) {
     faults.add("training.seq_len",
                "seq_len=" + std::to_string(s.training.seq_len) +
                    " exceeds the model's max_seq_len=" + std::to_string(m.max_seq_len));

@@ -447,6 +447,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
   Faults faults;
   validate_model(scenario, faults);
   validate_encoder(scenario, faults);
+  validate_parts(scenario, faults);
   validate_lora(scenario, faults);
   validate_optimizer(scenario, faults);
   if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees

@@ -304,9 +304,11 @@ void add_encoder(FieldList& f) {
   f.numbers("Masked", "training.mask_prob", "The share of a sequence's tokens that are predicted.",
             numbers({0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5}),
             [](const Scenario& s) { return number(s.training.mask_prob); });
-  f.toggle("Norms behind", "model.post_norm",
-           "Norms follow the sums with the residual; otherwise they precede the branches.",
-           [](const Scenario& s) { return text(s.model.post_norm); });
+  f.names(
+      "Norms", "model.norm_place",
+      "Where norms stand: before a branch, behind its sum with the residual, behind the branch, "
+      "or around it.",
+      names_of<NormPlace>(), [](const Scenario& s) { return name_of(s.model.norm_place); });
   f.toggle("Embedding norm", "model.embedding_norm", "A norm follows the embeddings' sum.",
            [](const Scenario& s) { return text(s.model.embedding_norm); });
   f.numbers("Segments", "model.token_types", "Rows of the table of segments (token types).",

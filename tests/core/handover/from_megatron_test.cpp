@@ -127,8 +127,41 @@ TEST_CASE("latent attention of Megatron-LM is of the Llama kind, whatever its no
                R"(--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
 --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1 --global-batch-size 32
 --multi-latent-attention --kv-lora-rank 16 --qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 16)");
-  CHECK(parsed(latent.text).model.architecture == Architecture::Llama);
-  CHECK(mentions(latent.lost, "LayerNorm"));
+  const ModelSpec model = parsed(latent.text).model;
+  CHECK(model.architecture == Architecture::Llama);
+  CHECK(model.parts().norm == NormKind::LayerNorm);
+  CHECK(model.parts().activation == Activation::Gelu);
+  CHECK(mentions(latent.lost, "biases of linear layers"));
+}
+
+TEST_CASE("a model's parts are Megatron-LM's, whichever stand beside each other",
+          "[core][handover]") {
+  const std::string sizes = R"(--num-layers 2 --hidden-size 64 --num-attention-heads 4
+--seq-length 32 --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 1
+--global-batch-size 8 )";
+  const auto model = [&](const std::string& more) {
+    const PlanImport plan = imported(Trainer::Megatron, sizes + more);
+    CHECK_FALSE(mentions(plan.lost, "positions"));
+    return parsed(plan.text).model;
+  };
+  // Nemotron-4: two matrices of a feed-forward network, not the three of a gated one.
+  const ModelSpec nemotron = model(
+      "--squared-relu --position-embedding-type rope --rotary-percent 0.5 --disable-bias-linear "
+      "--untie-embeddings-and-output-weights");
+  CHECK(nemotron.parts().activation == Activation::SquaredRelu);
+  CHECK(nemotron.parts().norm == NormKind::LayerNorm);
+  CHECK(nemotron.is_rotary());
+  CHECK(nemotron.rotary_fraction == 0.5);
+  CHECK_FALSE(nemotron.has_biases());
+  CHECK(nemotron.ffn_hidden == 256);
+  const ModelSpec rotary = model("--position-embedding-type rope");
+  CHECK(rotary.parts().activation == Activation::Gelu);
+  CHECK(rotary.is_rotary());
+  CHECK(rotary.has_biases());
+  const ModelSpec gated = model("--swiglu --normalization RMSNorm");
+  CHECK(gated.is_gated());
+  CHECK(gated.learns_positions());
+  CHECK(gated.has_biases());
 }
 
 TEST_CASE("Megatron-LM's dropouts are taken, which are a tenth unless given", "[core][handover]") {

@@ -130,7 +130,7 @@ TEST_CASE("no other division of the blocks has a smaller largest stage", "[core]
         }
         return sum;
       };
-      const std::vector<StageLayers> found = partition(model, s.model.architecture, s.strategy);
+      const std::vector<StageLayers> found = partition(model, s.model, s.strategy);
       REQUIRE(found.size() == static_cast<std::size_t>(stages));
       double largest = 0;
       int covered = 0;

@@ -89,7 +89,7 @@ TEST_CASE("a block with norms behind its sums has as many norms, and two sums of
           "[core][model][encoder]") {
   ModelSpec spec = preset("bert-tiny");
   const auto kernels = [&](bool post_norm, bool backward) {
-    spec.post_norm = post_norm;
+    spec.norm_place = post_norm ? NormPlace::BehindSum : NormPlace::Before;
     const Model model = build_layers(spec, sequences(2, 16));
     const FunctionBuilder& block = model.kinds[model.layers[1].kind].functions;
     return count_kernels(backward ? block.backward({}) : block.forward());

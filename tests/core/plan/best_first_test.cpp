@@ -65,8 +65,7 @@ TEST_CASE("chunks may leave a block fewer to the first and the last stage", "[co
   const std::optional<Scenario> layout = layout_of(task, points.front());
   REQUIRE(layout);
   const Draft draft(*layout);
-  const std::vector<StageLayers> stages =
-      partition(draft.model, layout->model.architecture, layout->strategy);
+  const std::vector<StageLayers> stages = partition(draft.model, layout->model, layout->strategy);
   REQUIRE(stages.size() == 8);
   // Embedding and output layer are beside one block each.
   for (const StageLayers& stage : stages) CHECK(stage.last - stage.first == 2);

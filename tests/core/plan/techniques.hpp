@@ -55,7 +55,7 @@ inline const std::vector<Overrides>& techniques() {
       {"model.kv_heads=4"},
       {"model.qk_norm=true", "model.qkv_bias=true"},
       {"model.tied_embeddings=true"},
-      {"model.causal=false", "model.mask_token=3", "model.post_norm=true",
+      {"model.causal=false", "model.mask_token=3", "model.norm_place=behind_sum",
        "model.embedding_norm=true", "model.token_types=2", "model.head_transform=true"},
       {"lora.rank=8"},
       {"lora.rank=8", "lora.dropout=0.1"},

@@ -11,8 +11,9 @@
 #include "core/base/bfloat16.hpp"
 #include "core/base/convert.hpp"
 #include "core/checkpoint/safetensors.hpp"
+#include "core/hugging_face/config.hpp"
+#include "core/hugging_face/tensors.hpp"
 #include "core/scenario/presets.hpp"
-#include "core/weights/hugging_face.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -29,6 +30,34 @@ ModelSpec tiny(const std::string& kind) {
   if (kind == "llama3") m.rope_scaling = {8, 32, 1, 4};
   if (kind.starts_with("qwen3")) m.qk_norm = true;
   if (kind == "phi3") m.fused_names = true;
+  if (kind.starts_with("gemma")) m = *find_model_preset("gemma2-tiny");
+  if (kind == "gemma3_text") {
+    m.qk_norm = true;
+    m.attention_softcap = m.logit_softcap = 0;
+    m.local_rope_theta = 100;
+  }
+  if (kind == "granite") m.residual_multiplier = 0.5;
+  if (kind == "mistral") m.sliding_window = 24;
+  if (kind == "gpt_neox") {
+    m = *find_model_preset("gpt2-tiny");
+    m.positions = Positions::Rotary;
+    m.rotary_fraction = 0.25;
+    m.parallel_branches = true;
+  }
+  if (kind == "opt") {
+    m = *find_model_preset("gpt2-tiny");
+    m.activation = Activation::Relu;
+  }
+  if (kind == "starcoder2") {
+    m.norm = NormKind::LayerNorm;
+    m.activation = Activation::Gelu;
+    m.biases = true;
+  }
+  if (kind == "stablelm") m.norm = NormKind::LayerNorm;
+  if (kind == "nemotron") {
+    m.norm = NormKind::LayerNorm;
+    m.activation = Activation::SquaredRelu;
+  }
   return m;
 }
 
@@ -72,8 +101,10 @@ std::vector<float> floats(const Tensor& tensor) {
 
 TEST_CASE("weights come back to the bit from Hugging Face's layout, of any kind and in any files",
           "[core][weights]") {
-  const std::string kind = GENERATE("gpt2", "bert", "roberta", "llama", "llama3", "qwen2", "qwen3",
-                                    "qwen3_moe", "phi3", "mixtral");
+  const std::string kind =
+      GENERATE("gpt2", "bert", "roberta", "llama", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3",
+               "mixtral", "mistral", "gemma2", "gemma3_text", "granite", "gpt_neox", "opt",
+               "starcoder2", "stablelm", "nemotron");
   const std::int64_t shard = GENERATE(5'000'000'000, 20'000);
   CAPTURE(kind, shard);
   const ModelSpec model = tiny(kind);

@@ -53,9 +53,14 @@ class HfMembers {
   bool has(const char* key) const { return object_.contains(key); }
   /// Whether there is a list that is not empty.
   bool has_elements(const char* key) {
+    const nlohmann::json* const value = list(key);
+    return value != nullptr && !value->empty();
+  }
+  /// Null if there is no such list.
+  const nlohmann::json* list(const char* key) {
     const nlohmann::json* value = find(key);
     if (value != nullptr && !value->is_array()) fail(std::string("'") + key + "' is no list");
-    return value != nullptr && value->is_array() && !value->empty();
+    return value != nullptr && value->is_array() ? value : nullptr;
   }
   /// Null if there is no such object.
   const nlohmann::json* object(const char* key) {

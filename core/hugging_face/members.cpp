@@ -1,4 +1,4 @@
-#include "core/scenario/hf_members.hpp"
+#include "core/hugging_face/members.hpp"
 
 #include <algorithm>
 #include <array>
