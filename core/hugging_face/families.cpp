@@ -175,6 +175,16 @@ void describe_granite(HfKeys& keys, ModelSpec& m) {
   if (keys.reading() != nullptr && divisor > 0) m.logit_multiplier = 1 / divisor;
 }
 
+/// Arcee's AFM: a Llama with squared ReLU in the place of a gate.
+void describe_arcee(HfKeys& keys, ModelSpec& m) {
+  describe_llama_like(
+      keys, m,
+      {.activation_name = "relu2",
+       .parts = {NormKind::RmsNorm, Activation::SquaredRelu, Positions::Rotary, false},
+       .eps_value = 1e-5});
+  for (const char* biases : {"attention_bias", "mlp_bias"}) keys.only(biases, false, false);
+}
+
 // ---------------------------------------------------------------- Gemma
 
 constexpr HfName kGemmaNorms[] = {
@@ -604,6 +614,7 @@ const std::vector<HfFamily>& hf_families() {
         {"gemma", "GemmaForCausalLM", describe_gemma, kModel, {kGemmaNorms, kLlamaNames}},
         {"gemma2", "Gemma2ForCausalLM", describe_gemma2, kModel, {kGemma2Norms, kLlamaNames}},
         {"gemma3_text", "Gemma3ForCausalLM", describe_gemma3, kModel, {kGemma2Norms, kLlamaNames}},
+        {"arcee", "ArceeForCausalLM", describe_arcee, kModel, {kLlamaNames}},
         {"granite", "GraniteForCausalLM", describe_granite, kModel, {kLlamaNames}},
         {"opt", "OPTForCausalLM", describe_opt, "model.decoder.layers.#.", {kOptNames}},
         {"starcoder2",

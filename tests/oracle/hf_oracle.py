@@ -420,6 +420,18 @@ class Nemotron(Llama):
             attention_dropout=0.0, pad_token_id=None)
 
 
+class Arcee(Llama):
+    """A Llama without gates."""
+
+    mlp, activation = ("up_proj", "down_proj"), staticmethod(lambda x: x.clamp(min=0) ** 2)
+
+    def __init__(self, kind):
+        Model.__init__(self, kind)
+        self.config = saved_keys(
+            kind, "ArceeForCausalLM", **self.sizes(), head_dim=self.head_dim, rms_norm_eps=EPS, rope_theta=self.theta,
+            hidden_act="relu2", tie_word_embeddings=False, attention_bias=False, mlp_bias=False, attention_dropout=0.0)
+
+
 class GptNeox(Model):
     """With the branches of a block in parallel, each behind its norm, or one after the other."""
 
@@ -577,7 +589,7 @@ def masked_loss(model, weights, folder):
 MODELS = {
     "gpt2": Gpt2, **dict.fromkeys(("llama", "linear", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral"), Llama),
     "mistral": Mistral, "granite": Granite, "gemma": Gemma, "gemma2": Gemma, "gemma3_text": Gemma, "starcoder2": Starcoder2,
-    "stablelm": StableLm, "stablelm_parallel": StableLm, "nemotron": Nemotron, "gpt_neox": GptNeox,
+    "stablelm": StableLm, "stablelm_parallel": StableLm, "nemotron": Nemotron, "arcee": Arcee, "gpt_neox": GptNeox,
     "gpt_neox_sequential": GptNeox, "opt": Opt, "bert": Bert, "roberta": Bert,
 }
 

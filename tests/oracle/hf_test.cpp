@@ -87,7 +87,7 @@ TEST_CASE("logits of models of Hugging Face equal those of an independent model 
   const std::string kind = GENERATE(
       "gpt2", "llama", "linear", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3", "mixtral",
       "mistral", "gemma", "gemma2", "gemma3_text", "granite", "gpt_neox", "gpt_neox_sequential",
-      "opt", "starcoder2", "stablelm", "stablelm_parallel", "nemotron");
+      "opt", "starcoder2", "stablelm", "stablelm_parallel", "nemotron", "arcee");
   CAPTURE(kind);
   const TemporaryFolder folder;
   const auto [config, printed] = model_of_script(python, kind, folder);

@@ -379,6 +379,13 @@ TEST_CASE("published models of other parts have the parameters that were publish
            "vocab_size": 250880, "layer_norm_epsilon": 1e-05, "attention_dropout": 0.0,
            "hidden_dropout": 0.0, "masked_softmax_fusion": true, "unk_token_id": 0})",
        7'069'016'064, "ALiBi"},
+      // a small one: 2 tables, and per block 4 · 64² for attention, 2 · 64 · 256 and two norms
+      {R"({"model_type": "arcee", "attention_bias": false, "attention_dropout": 0.0, "head_dim": 16,
+           "hidden_act": "relu2", "hidden_size": 64, "intermediate_size": 256, "mlp_bias": false,
+           "max_position_embeddings": 4096, "num_attention_heads": 4, "num_hidden_layers": 2,
+           "num_key_value_heads": 4, "rms_norm_eps": 1e-05, "rope_scaling": null,
+           "rope_theta": 10000.0, "tie_word_embeddings": false, "vocab_size": 500})",
+       2 * 500 * 64 + 2 * (4 * 64 * 64 + 2 * 64 * 256 + 2 * 64) + 64, ""},
       // allenai/OLMo-2-1124-7B, 7,298,617,344. Of a block 8,192 are norms of queries and keys over
       // all heads, where 256 are simulated
       {R"({"model_type": "olmo2", "hidden_size": 4096, "intermediate_size": 11008,

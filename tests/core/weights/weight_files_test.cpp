@@ -53,6 +53,7 @@ ModelSpec tiny(const std::string& kind) {
     m.activation = Activation::Gelu;
     m.biases = true;
   }
+  if (kind == "arcee") m.activation = Activation::SquaredRelu;
   if (kind == "stablelm") m.norm = NormKind::LayerNorm;
   if (kind == "nemotron") {
     m.norm = NormKind::LayerNorm;
@@ -104,7 +105,7 @@ TEST_CASE("weights come back to the bit from Hugging Face's layout, of any kind 
   const std::string kind =
       GENERATE("gpt2", "bert", "roberta", "llama", "llama3", "qwen2", "qwen3", "qwen3_moe", "phi3",
                "mixtral", "mistral", "gemma2", "gemma3_text", "granite", "gpt_neox", "opt",
-               "starcoder2", "stablelm", "nemotron");
+               "starcoder2", "arcee", "stablelm", "nemotron");
   const std::int64_t shard = GENERATE(5'000'000'000, 20'000);
   CAPTURE(kind, shard);
   const ModelSpec model = tiny(kind);
