@@ -53,7 +53,7 @@ ModelSpec said_of(ModelSpec m) {
   m.activation = parts.activation;
   m.positions = parts.positions;
   m.biases = parts.biases;
-  if (m.global_period == 0 || m.sliding_window == 0) m.global_period = 0;
+  if (m.sliding_window == 0) m.global_period = 0;
   if (!m.is_rotary()) m.rope_theta = fresh.rope_theta;
   m.name.clear();
   m.frozen.clear();

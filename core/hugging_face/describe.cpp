@@ -88,6 +88,11 @@ void set_parts(ModelSpec& m, Architecture architecture, const BlockParts& parts)
   set_part(m.biases, parts.biases, usual.biases);
 }
 
+void set_equal_heads(ModelSpec& m) {
+  m.kv_heads = m.heads;
+  m.head_dim = usual_head_dim(m);
+}
+
 void describe_sizes(HfKeys& keys, ModelSpec& m, const HfSizes& usual) {
   keys.integer("num_hidden_layers", m.layers);
   keys.integer("hidden_size", m.hidden);
@@ -107,10 +112,7 @@ void describe_base_sizes(HfKeys& keys, ModelSpec& m, const char* ffn) {
   keys.integer("num_hidden_layers", m.layers, 12);
   keys.integer("hidden_size", m.hidden, 768);
   keys.integer("num_attention_heads", m.heads, 12);
-  if (keys.reading() != nullptr) {
-    m.kv_heads = m.heads;
-    m.head_dim = usual_head_dim(m);
-  }
+  if (keys.reading() != nullptr) set_equal_heads(m);
   keys.integer(ffn, m.ffn_hidden, 3072);
 }
 
@@ -190,6 +192,18 @@ void describe_window_period(HfKeys& keys, ModelSpec& m, std::int64_t period) {
     ++block;
   }
   if (m.global_period == 1) m.global_period = m.sliding_window = 0;
+}
+
+void warn_of_room(HfMembers& in) {
+  in.warn(
+      "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
+      "1.25 times its even share: 0 drops none");
+}
+
+void warn_of_unused_balance(HfMembers& in, double balance) {
+  in.warn("router_aux_loss_coef = " + Json(balance).dump() +
+          " has no effect without output_router_logits, as in transformers; set "
+          "model.router_aux_loss_coef to balance the experts");
 }
 
 void describe_llama_like(HfKeys& keys, ModelSpec& m, const LlamaUsual& usual) {

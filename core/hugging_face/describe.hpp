@@ -11,6 +11,10 @@ namespace lockstep {
 /// Gives a model these parts: those that its architecture does not have.
 void set_parts(ModelSpec& m, Architecture architecture, const BlockParts& parts);
 
+/// As many heads of keys as of queries, which share the hidden size evenly. Without heads, which is
+/// refused later, their size is 0.
+void set_equal_heads(ModelSpec& m);
+
 /// The sizes of a decoder; where a configuration class has a default of its own, it is given.
 struct HfSizes {
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
@@ -36,6 +40,11 @@ void describe_rotary_share(HfKeys& keys, ModelSpec& m, const char* key, double o
 void describe_window(HfKeys& keys, ModelSpec& m, std::int64_t otherwise = 0);
 /// layer_types, or a window in all but the last of every `period` blocks.
 void describe_window_period(HfKeys& keys, ModelSpec& m, std::int64_t period);
+
+/// Warnings of mixtures of experts: that here they have room for a number of tokens; and of a loss
+/// that balances them and that transformers does not add.
+void warn_of_room(HfMembers& in);
+void warn_of_unused_balance(HfMembers& in, double balance);
 
 /// What Llama, Mistral, Qwen, Phi-3, Mixtral, Gemma, Granite and OLMo have in common.
 struct LlamaUsual {

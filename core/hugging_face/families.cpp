@@ -1,3 +1,4 @@
+// One file, because a family is read as a whole: its tensors beside its keys, its row at the end.
 #include "core/hugging_face/families.hpp"
 
 #include <algorithm>
@@ -60,12 +61,6 @@ void describe_mistral(HfKeys& keys, ModelSpec& m) {
   describe_window(keys, m);
 }
 
-void say_room(HfMembers& in) {
-  in.warn(
-      "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
-      "1.25 times its even share: 0 drops none");
-}
-
 /// Mixtures of experts: the loss that balances them, and what else training does with them.
 void describe_experts(HfKeys& keys, ModelSpec& m, const char* experts, std::int64_t chosen) {
   keys.integer(experts, m.experts);
@@ -84,12 +79,10 @@ void describe_experts(HfKeys& keys, ModelSpec& m, const char* experts, std::int6
           "all layers together");
     }
   } else if (balance > 0) {
-    in->warn("router_aux_loss_coef = " + nlohmann::json(balance).dump() +
-             " has no effect without output_router_logits, as in transformers; set "
-             "model.router_aux_loss_coef to balance the experts");
+    warn_of_unused_balance(*in, balance);
   }
   if (in->number("router_jitter_noise", 0) != 0) in->warn("router_jitter_noise is not applied");
-  say_room(*in);
+  warn_of_room(*in);
 }
 
 void describe_mixtral(HfKeys& keys, ModelSpec& m) {
@@ -299,8 +292,7 @@ void describe_gpt2(HfKeys& keys, ModelSpec& m) {
   keys.integer("n_head", m.heads);
   if (in != nullptr) {
     m.architecture = Architecture::Gpt2;
-    m.kv_heads = m.heads;
-    m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+    set_equal_heads(m);
   }
   keys.integer("n_inner", m.ffn_hidden, m.hidden < (std::int64_t{1} << 40) ? 4 * m.hidden : 0);
   keys.integer("vocab_size", m.vocab);
@@ -346,10 +338,7 @@ void describe_gpt_neox(HfKeys& keys, ModelSpec& m) {
   keys.integer("num_hidden_layers", m.layers);
   keys.integer("hidden_size", m.hidden);
   keys.integer("num_attention_heads", m.heads);
-  if (in != nullptr) {
-    m.kv_heads = m.heads;
-    m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
-  }
+  if (in != nullptr) set_equal_heads(m);
   keys.integer("intermediate_size", m.ffn_hidden);
   keys.integer("vocab_size", m.vocab);
   keys.integer("max_position_embeddings", m.max_seq_len, 2048);

@@ -39,9 +39,7 @@ void read_deepseek_router(HfMembers& in, ModelSpec& m, bool third) {
                                          : ""));
   }
   in.boolean("seq_aux", true);
-  in.warn(
-      "no token is dropped in transformers; here an expert has room for model.capacity_factor = "
-      "1.25 times its even share: 0 drops none");
+  warn_of_room(in);
 }
 
 /// DeepSeek-V2 and V3: latent attention, and experts behind some dense blocks. Which rotated
@@ -121,9 +119,7 @@ void describe_olmoe(HfKeys& keys, ModelSpec& m) {
   in.only("norm_topk_prob", true, false);
   in.boolean("output_router_logits", false);
   if (const double loss = in.number("router_aux_loss_coef", 0.01); loss != 0) {
-    in.warn("router_aux_loss_coef = " + Json(loss).dump() +
-            " has no effect without output_router_logits, as in transformers; set "
-            "model.router_aux_loss_coef to balance the experts");
+    warn_of_unused_balance(in, loss);
   }
 }
 
@@ -132,7 +128,6 @@ void describe_other_llama(HfKeys& keys, ModelSpec& m) {
   describe_llama_like(keys, m, {});
   HfMembers& in = *keys.reading();
   for (const char* biases : {"bias", "attention_bias", "mlp_bias"}) in.only(biases, false, false);
-  in.ignore("attn_implementation");
 }
 
 /// Baichuan: of 7B a Llama whose queries, keys and values are one tensor; of 13B with ALiBi.
@@ -167,7 +162,6 @@ void describe_exaone4(HfKeys& keys, ModelSpec& m) {
   m.norm_place = NormPlace::BehindBranch;
   describe_window(keys, m, 4096);
   if (m.sliding_window > 0) {
-    in.has("sliding_window_pattern");
     in.ignore("sliding_window_pattern");
     describe_window_period(keys, m, 4);
     in.lacks("blocks without a window that have no positions");
@@ -225,7 +219,7 @@ void describe_falcon(HfKeys& keys, ModelSpec& m) {
   m.layers = in.integer("num_hidden_layers", 32);
   m.hidden = in.integer("hidden_size", 4544);
   m.heads = in.integer("num_attention_heads", 71);
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  set_equal_heads(m);
   const bool newer = in.boolean("new_decoder_architecture", false);
   const bool one = in.boolean("multi_query", true);
   const std::int64_t groups = in.integer("num_kv_heads", m.heads);
@@ -270,8 +264,8 @@ void describe_bloom(HfKeys& keys, ModelSpec& m) {
   set_parts(m, Architecture::Gpt2, parts);
   m.layers = in.integer("n_layer", in.integer("num_hidden_layers", 2));
   m.hidden = in.integer("hidden_size", in.integer("n_embed", 64));
-  m.heads = m.kv_heads = in.integer("n_head", in.integer("num_attention_heads", 8));
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.heads = in.integer("n_head", in.integer("num_attention_heads", 8));
+  set_equal_heads(m);
   m.ffn_hidden = m.hidden < (std::int64_t{1} << 40) ? 4 * m.hidden : 0;
   m.vocab = in.integer("vocab_size", 250880);
   m.tied_embeddings = in.boolean("tie_word_embeddings", true);
@@ -295,8 +289,8 @@ void describe_mpt(HfKeys& keys, ModelSpec& m) {
             {NormKind::LayerNorm, Activation::Gelu, Positions::None, !in.boolean("no_bias", true)});
   m.layers = in.integer("n_layers", 24);
   m.hidden = in.integer("d_model", 2048);
-  m.heads = m.kv_heads = in.integer("n_heads", 16);
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.heads = in.integer("n_heads", 16);
+  set_equal_heads(m);
   const std::int64_t ratio = in.integer("expansion_ratio", 4);
   const bool in_range = m.hidden < (std::int64_t{1} << 40) && ratio < (1 << 20);
   m.ffn_hidden = in_range ? ratio * m.hidden : 0;
@@ -346,8 +340,8 @@ void describe_dbrx(HfKeys& keys, ModelSpec& m) {
   set_parts(m, Architecture::Llama, parts);
   m.layers = in.integer("n_layers", 10);
   m.hidden = in.integer("d_model", 2048);
-  m.heads = m.kv_heads = in.integer("n_heads", 16);
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.heads = in.integer("n_heads", 16);
+  set_equal_heads(m);
   m.vocab = in.integer("vocab_size", 32000);
   m.max_seq_len = in.integer("max_seq_len", 2048);
   m.tied_embeddings = in.boolean("tie_word_embeddings", false);
@@ -382,8 +376,8 @@ void describe_distilbert(HfKeys& keys, ModelSpec& m) {
   m.causal = false;
   m.layers = in.integer("n_layers", 6);
   m.hidden = in.integer("dim", 768);
-  m.heads = m.kv_heads = in.integer("n_heads", 12);
-  m.head_dim = m.heads > 0 ? m.hidden / m.heads : 0;
+  m.heads = in.integer("n_heads", 12);
+  set_equal_heads(m);
   m.ffn_hidden = in.integer("hidden_dim", 3072);
   m.vocab = in.integer("vocab_size", 30522);
   m.max_seq_len = in.integer("max_position_embeddings", 512);

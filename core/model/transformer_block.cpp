@@ -210,9 +210,8 @@ class Branch {
 };
 
 /// The network reads what attention has added to.
-void emit_in_sequence(const BlockContext&, Branch<SelfAttention>& attention,
-                      Branch<FeedForward>& network, TensorId x, TensorId y, TensorId dy,
-                      TensorId dx) {
+void emit_in_sequence(Branch<SelfAttention>& attention, Branch<FeedForward>& network, TensorId x,
+                      TensorId y, TensorId dy, TensorId dx) {
   const TensorId x1 = attention.forward(x, x, {});
   network.forward(x1, x1, y);
   const TensorId dx1 = network.backward(dy, dy, {});
@@ -258,8 +257,11 @@ LayerKind block_kind(const ModelSpec& spec, const LayerShape& shape, const Model
   const BlockContext block{f, spec, shape.dtype, own, p};
   Branch first(block, *attention, 1);
   Branch second(block, *network, 2);
-  (spec.parallel_branches ? emit_in_parallel : emit_in_sequence)(block, first, second, x, y, dy,
-                                                                 dx);
+  if (spec.parallel_branches) {
+    emit_in_parallel(block, first, second, x, y, dy, dx);
+  } else {
+    emit_in_sequence(first, second, x, y, dy, dx);
+  }
   p.pad(f);
   if (spec.freezes()) f.drop_unneeded();
   f.recompute(recompute, shape.recomputes_all);
