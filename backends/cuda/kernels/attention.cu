@@ -125,9 +125,6 @@ __device__ __forceinline__ int64_t last_key(const Attention<T>& a, int64_t b, in
   return smaller(last, a.document_end(b, s, key_piece));
 }
 
-__device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
-__device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
-
 /// A score of the softmax and its derivative by the scaled score. Whether scores are capped is
 /// known at compile time, so that attention without a cap does not ask.
 template <class A>

@@ -134,6 +134,9 @@ __device__ __forceinline__ float exponential(float x) {
   return power_of_two(x * 1.44269504088896340736f);
 }
 __device__ __forceinline__ double exponential(double x) { return exp(x); }
+
+__device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
+__device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
 __device__ __forceinline__ float logarithm(float x) { return logf(x); }
 __device__ __forceinline__ double logarithm(double x) { return log(x); }
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }

@@ -102,7 +102,7 @@ struct SoftcapForward {
   template <int N>
   __device__ void at(int64_t i) const {
     auto v = load<N>(x + i);
-    for (int j = 0; j < N; ++j) v[j] = cap * tanh(v[j] / cap);
+    for (int j = 0; j < N; ++j) v[j] = cap * hyperbolic_tangent(v[j] / cap);
     store<N>(y + i, v);
   }
 };
