@@ -388,6 +388,9 @@ class Parser {
     CLI::App* sub = app_.add_subcommand("list", "the names that scenarios and commands take");
     sub->add_option("what", list_.what, joined(kLists) + "; without one: which there are")
         ->check(CLI::IsMember(kLists));
+    sub->add_option("word", list_.matches,
+                    "of keys: explain the one of this name, or all that have the word in their "
+                    "name or meaning");
     sub->add_flag("--json", list_.json, "print JSON instead of a table");
     sub->final_callback([this] { command_ = [this] { return list_command(list_, console_); }; });
   }

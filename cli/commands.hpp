@@ -51,7 +51,8 @@ int report_command(const ReportArguments& arguments, const Console& console);
 inline const std::vector<std::string> kLists = {"models",     "clusters", "schedules", "scenarios",
                                                 "frameworks", "backends", "keys"};
 struct ListArguments {
-  std::string what;  // of kLists; empty: which there are
+  std::string what;     // of kLists; empty: which there are
+  std::string matches;  // of keys: those in whose name or meaning it is, with all that is known
   bool json = false;
 };
 int list_command(const ListArguments& arguments, const Console& console);

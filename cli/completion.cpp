@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/backends.hpp"
+#include "core/scenario/key_list.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/schedule/schedules.hpp"
 

@@ -11,11 +11,13 @@
 #include "core/base/read_file.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
+#include "core/scenario/key_list.hpp"
 #include "core/scenario/lists.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/scenario/shipped.hpp"
 #include "core/schedule/schedules.hpp"
+#include "core/spec/foreign_names.hpp"
 
 namespace lockstep {
 namespace {
@@ -71,7 +73,7 @@ std::string table_of(const Rows& rows, const Screen& screen) {
     });
     columns.push_back(words ? Heading::words(name) : Heading(name, --goes));
   }
-  columns.back().brief = rows.front().size() == 2;
+  columns.back().brief = rows.front().size() <= 3;
   TextTable table(columns);
   for (const Row& row : rows) {
     std::vector<std::string> cells;
@@ -104,10 +106,66 @@ Rows lists() {
   return rows;
 }
 
+/// Those that are called `words`; otherwise those in whose name or meaning they are.
+std::vector<ScenarioKey> keys_that_match(const std::string& words) {
+  std::vector<ScenarioKey> named, found;
+  for (const ScenarioKey& key : scenario_keys()) {
+    const bool in_name = key.name.find(words) != std::string::npos;
+    if (key.name == words || key.name.ends_with("." + words)) named.push_back(key);
+    if (in_name || key.meaning.find(words) != std::string::npos) found.push_back(key);
+  }
+  return named.empty() ? found : named;
+}
+
+/// What other trainers call it: "Megatron-LM's tensor-model-parallel-size".
+std::string elsewhere(const std::string& key) {
+  std::string names;
+  for (const Trainer trainer :
+       {Trainer::Torchtitan, Trainer::Megatron, Trainer::DeepSpeed, Trainer::Peft}) {
+    const std::string_view name = name_for(trainer, key);
+    if (name.empty()) continue;
+    names +=
+        (names.empty() ? "" : ", ") + std::string(spoken_name(trainer)) + "'s " + std::string(name);
+  }
+  return names;
+}
+
+Row row_of(const ScenarioKey& key, bool everything) {
+  Row row = {{"key", key.name}, {"default", key.value}};
+  if (!everything) return row["meaning"] = key.meaning, row;
+  row.update({{"values", key.values},
+              {"only", key.whose},
+              {"elsewhere", elsewhere(key.name)},
+              {"meaning", key.meaning}});
+  return row;
+}
+
+std::string explanation(const std::vector<ScenarioKey>& keys, const Screen& screen) {
+  std::string text;
+  for (const ScenarioKey& key : keys) {
+    text += text.empty() ? "" : "\n";
+    text += emphasized(key.name, Emphasis::kName, screen) +
+            (key.value.empty() ? "" : " = " + key.value) + "\n";
+    for (const auto& [title, words] : {std::pair<const char*, std::string>{"", key.meaning},
+                                       {"values: ", key.values},
+                                       {"only of: ", key.whose},
+                                       {"elsewhere: ", elsewhere(key.name)}}) {
+      if (!words.empty()) text += wrapped("  " + (title + words), screen, 2) + "\n";
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 int list_command(const ListArguments& arguments, const Console& console) {
   Rows rows;
+  if (!arguments.matches.empty() && arguments.what != "keys") {
+    return report_error(console, invalid("'" + arguments.matches +
+                                         "': only keys are looked for by a word: `lockstep list "
+                                         "keys " +
+                                         arguments.matches + "`"));
+  }
   if (arguments.what.empty()) rows = lists();
   if (arguments.what == "models") rows = list_models();
   if (arguments.what == "clusters") rows = list_clusters();
@@ -122,9 +180,17 @@ int list_command(const ListArguments& arguments, const Console& console) {
     for (const std::string& name : backend_names()) rows.push_back({{"backend", name}});
   }
   if (arguments.what == "keys") {
-    for (const ScenarioKey& key : scenario_keys()) {
-      rows.push_back({{"key", key.name}, {"default", key.value}});
+    const std::vector<ScenarioKey> keys = keys_that_match(arguments.matches);
+    if (keys.empty()) {
+      return report_error(console, invalid("no key has '" + arguments.matches +
+                                           "' in its name or meaning: `lockstep list keys` "
+                                           "prints all"));
     }
+    if (!arguments.matches.empty() && !arguments.json) {
+      console.out << explanation(keys, console.screen());
+      return 0;
+    }
+    for (const ScenarioKey& key : keys) rows.push_back(row_of(key, arguments.json));
   }
   if (arguments.json) {
     console.out << json_text(rows);

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/model/model.hpp"
-#include "core/scenario/choices.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/keys/choices.hpp"
 
 namespace lockstep {
 namespace {

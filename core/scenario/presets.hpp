@@ -13,8 +13,8 @@ namespace lockstep {
 std::optional<ModelSpec> find_model_preset(std::string_view name);
 
 struct EmbeddedProfile {
-  std::string_view name;  // the file's name without .toml
-  std::string_view text;  // TOML
+  std::string_view name;  // the file's name without its extension
+  std::string_view text;
 };
 /// hardware/*.toml, sorted by name; generated at build time (cmake/LockstepHardware.cmake).
 const std::vector<EmbeddedProfile>& embedded_profiles();
@@ -22,5 +22,7 @@ std::optional<EmbeddedProfile> find_cluster_preset(std::string_view name);
 
 /// frameworks/*.toml, likewise.
 const std::vector<EmbeddedProfile>& embedded_frameworks();
+/// The pages that explain the keys of a scenario: docs/scenario/*.md and docs/framework.md.
+const std::vector<EmbeddedProfile>& embedded_key_pages();
 
 }  // namespace lockstep

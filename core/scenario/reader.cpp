@@ -6,36 +6,11 @@
 #include <utility>
 
 #include "core/base/nearest.hpp"
+#include "core/scenario/key_list.hpp"
 #include "core/spec/foreign_names.hpp"
 
 namespace lockstep {
 namespace {
-
-/// Collects the keys of a section. It is the third visitor of describe(), after Reader and Writer.
-class KeyLister {
- public:
-  template <class T>
-  void field(const char* key, T&, UnitPrefix = UnitPrefix::One) {
-    keys.emplace_back(key);
-  }
-  template <class T>
-  void table(const char* key, T&) {
-    keys.emplace_back(key);
-  }
-  template <class T>
-  void tables(const char* key, std::vector<T>&) {
-    keys.emplace_back(key);
-  }
-  std::vector<std::string> keys;
-};
-
-template <class T>
-bool section_has(std::string_view key) {
-  KeyLister lister;
-  T spec;
-  describe(lister, spec);
-  return std::find(lister.keys.begin(), lister.keys.end(), key) != lister.keys.end();
-}
 
 std::string join(const std::vector<std::string>& names) {
   std::string text;
@@ -44,31 +19,6 @@ std::string join(const std::vector<std::string>& names) {
 }
 
 }  // namespace
-
-std::string section_of_key(std::string_view key) {
-  std::string found;
-  int count = 0;
-  const auto note = [&](bool has, const char* section) {
-    if (has) found = section, ++count;
-  };
-  note(section_has<ModelSpec>(key), "model");
-  note(section_has<LoraSpec>(key), "lora");
-  note(section_has<TrainingSpec>(key), "training");
-  note(section_has<ActivationCheckpointSpec>(key), "activation_checkpoint");
-  note(section_has<OptimizerSpec>(key), "optimizer");
-  note(section_has<LrSchedulerSpec>(key), "lr_scheduler");
-  note(section_has<LossScaling>(key), "loss_scale");
-  note(section_has<StrategySpec>(key), "parallelism");
-  note(section_has<LocalSgdSpec>(key), "local_sgd");
-  note(section_has<PowerSgdSpec>(key), "power_sgd");
-  note(section_has<CheckpointSpec>(key), "checkpoint");
-  note(section_has<ClusterSpec>(key), "cluster");
-  note(section_has<DeviceSpec>(key), "cluster.device");
-  note(section_has<DataLoaderSpec>(key), "data_loader");
-  note(section_has<CostsSpec>(key), "costs");
-  note(section_has<WhatIfSpec>(key), "what_if");
-  return count == 1 ? found : std::string();
-}
 
 void Diagnostics::note(std::vector<Note>& notes, const Location& at, std::string message,
                        ErrorKind kind) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/scenario/document.hpp"
-#include "core/scenario/schema.hpp"
+#include "core/spec/keys/keys.hpp"
 
 namespace lockstep {
 
@@ -44,7 +44,7 @@ class Diagnostics {
 /// As suggest() of core/base, but lists the valid names even if one is near; for short lists.
 std::string suggest_and_list(std::string_view name, const std::vector<std::string>& valid);
 
-class Reader {
+class Reader : public KeyVisitor<Reader> {
  public:
   /// `table` is null for an absent section; every field then keeps its value.
   Reader(const Node* table, std::string path, Diagnostics& diagnostics);
@@ -132,8 +132,5 @@ class Reader {
   Diagnostics& diagnostics_;
   std::vector<std::string> known_;
 };
-
-/// The section ("training") that has a key of this name; empty if none or several.
-std::string section_of_key(std::string_view key);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "core/base/nearest.hpp"
 #include "core/base/read_file.hpp"
 #include "core/model/frozen.hpp"
+#include "core/scenario/key_list.hpp"
 #include "core/spec/foreign_names.hpp"
 #include "core/spec/validate/warnings.hpp"
 
@@ -26,27 +27,23 @@ constexpr auto choices(RotateMethod) {
       {{"allgather", RotateMethod::AllGather}, {"alltoall", RotateMethod::AllToAll}}};
 }
 
+struct SectionNames {
+  template <class T>
+  void section(const char* name, T&, bool /*printed*/) {
+    list.emplace_back(name);
+  }
+  std::vector<std::string> list;
+};
+
+/// What may stand at the top of a file.
 const std::vector<std::string>& section_names() {
-  static const std::vector<std::string> names = {"name",
-                                                 "model",
-                                                 "lora",
-                                                 "training",
-                                                 "optimizer",
-                                                 "lr_scheduler",
-                                                 "loss_scale",
-                                                 "parallelism",
-                                                 "local_sgd",
-                                                 "power_sgd",
-                                                 "activation_checkpoint",
-                                                 "checkpoint",
-                                                 "validation",
-                                                 "cluster",
-                                                 "framework",
-                                                 "data_loader",
-                                                 "costs",
-                                                 "what_if",
-                                                 "sweep",
-                                                 "expect"};
+  static const std::vector<std::string> names = [] {
+    SectionNames found{{"name", "sweep", "expect"}};
+    Scenario s;
+    s.costs.emplace();
+    describe_sections(found, s);
+    return found.list;
+  }();
   return names;
 }
 
@@ -395,7 +392,9 @@ class Resolver {
       if (diagnostics_.has_key(fault.key)) continue;
       if (!model_known && fault.key.starts_with("model.")) continue;
       if (!model_known && fault.key == "costs") continue;
-      if (!cluster_known && fault.key == "parallelism") continue;
+      if (!cluster_known && (fault.key == "parallelism" || fault.key.starts_with("cluster."))) {
+        continue;
+      }
       diagnostics_.add(locate(root_, fault.key, start_), std::move(fault.error.message),
                        fault.error.kind);
     }

@@ -7,6 +7,7 @@
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 /// Notes figures that would make every duration meaningless, at the line of their key.
 void check_figures(const ClusterSpec& c, const Node* section, const Location& otherwise,
                    Diagnostics& diagnostics) {
-  const auto fault = [&](const std::string& table, const char* key, const std::string& message) {
+  const auto fault = [&](const std::string& table, const std::string& key,
+                         const std::string& message) {
     const Node* at = section && !table.empty() ? section->find(table) : section;
     const Node* value = at && at->is_table() ? at->find(key) : nullptr;
     if (value) {
@@ -24,28 +26,16 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
                       ErrorKind::InvalidSpec);
     }
   };
-  const auto at_least_one = [&](const char* table, const char* key, int value) {
-    if (value < 1) fault(table, key, std::string(key) + " must be at least 1");
-  };
   const auto positive = [&](const char* table, const char* key, double value) {
     if (!(value > 0)) fault(table, key, std::string(key) + " must be positive");
   };
-  const auto not_negative = [&](const char* table, const char* key, double value) {
-    if (!(value >= 0)) fault(table, key, std::string(key) + " must not be negative");
-  };
-  positive("device", "memory_gb", static_cast<double>(c.device.memory.v));
-  positive("device", "memory_bandwidth_gb_s", c.device.memory_bandwidth.v);
-  positive("device", "host_bandwidth_gb_s", c.device.host_bandwidth.v);
-  not_negative("device", "host_memory_bandwidth_gb_s", c.device.host_memory_bandwidth.v);
-  not_negative("device", "host_memory_gb", static_cast<double>(c.device.host_memory.v));
-  not_negative("device", "launch_overhead_us", c.device.launch_overhead.v);
-  not_negative("device", "hand_over_us", c.device.hand_over.v);
-  at_least_one("device", "concurrent_ranks", c.device.concurrent_ranks);
-  if (!(c.device.overlap_slowdown >= 1)) {
-    fault("device", "overlap_slowdown", "overlap_slowdown must be at least 1");
+  for (const Fault& found : faults_of_keys(c)) {
+    const std::size_t dot = found.key.find('.');
+    // What stands in no table is of a scenario, too, which validate() judges.
+    if (dot != std::string::npos) {
+      fault(found.key.substr(0, dot), found.key.substr(dot + 1), found.error.message);
+    }
   }
-  not_negative("device", "dollars_per_hour", c.device.dollars_per_hour);
-  not_negative("device", "watts", c.device.watts);
   if (c.device.peaks.empty()) fault("device", "peak_tflops", "peak_tflops needs a type's rate");
   for (const PeakRate& peak : c.device.peaks) {
     positive("device", "peak_tflops", peak.rate.v);
@@ -81,33 +71,10 @@ void check_figures(const ClusterSpec& c, const Node* section, const Location& ot
     }
     if (curve.points.empty()) fault("", "efficiency", "'" + curve.kernel + "' has no points");
   }
-  for (const auto& [table, link] :
-       {std::pair<const char*, const LinkSpec&>{"intra_node", c.intra_node},
-        {"inter_node", c.inter_node}}) {
-    positive(table, "bandwidth_gb_s", link.bandwidth.v);
-    not_negative(table, "latency_us", link.latency.v);
+  if (c.drives.count > 0) {
+    positive("drives", "read_gb_s", c.drives.read.v);
+    positive("drives", "write_gb_s", c.drives.write.v);
   }
-  const NetworkSpec& n = c.network;
-  not_negative("network", "in_switch_reduction_gb_s", n.in_switch_reduction.v);
-  positive("network", "low_latency_gb_s", n.low_latency.v);
-  at_least_one("network", "channels", n.channels);
-  not_negative("network", "ports_per_node", n.ports_per_node);
-  not_negative("network", "sockets_gb_s", n.sockets.v);
-  not_negative("network", "leaf_ports", n.leaf_ports);
-  if (!(n.oversubscription >= 1)) {
-    fault("network", "oversubscription", "oversubscription must be at least 1");
-  }
-  not_negative("network", "spine_latency_us", n.spine_latency.v);
-  const DriveSpec& d = c.drives;
-  not_negative("drives", "count", d.count);
-  if (d.count > 0) {
-    positive("drives", "read_gb_s", d.read.v);
-    positive("drives", "write_gb_s", d.write.v);
-  }
-  not_negative("drives", "capacity_gb", static_cast<double>(d.capacity.v));
-  not_negative("drives", "latency_us", d.latency.v);
-  at_least_one("drives", "queue_depth", d.queue_depth);
-  positive("drives", "request_mb", static_cast<double>(d.request.v));
 }
 
 bool read_profile(std::string_view text, const std::string& file, const std::string& name,

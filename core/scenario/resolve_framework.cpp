@@ -4,32 +4,10 @@
 #include "core/scenario/presets.hpp"
 #include "core/scenario/resolve.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/spec/validate/validate.hpp"
 
 namespace lockstep {
 namespace {
-
-void check_figures(const FrameworkSpec& f, const Reader& in, Diagnostics& diagnostics) {
-  const auto not_negative = [&](const char* key, double value) {
-    const Node* node = in.node(key);
-    if (value >= 0 || node == nullptr) return;
-    diagnostics.add(node->at, std::string(key) + " must not be negative", ErrorKind::InvalidSpec);
-  };
-  not_negative("host_kernel_us", f.host_kernel.v);
-  not_negative("layer_us", f.layer.v);
-  not_negative("step_us", f.step.v);
-  not_negative("float32_logits", f.float32_logits);
-  not_negative("kept_logits", f.kept_logits);
-  not_negative("optimizer_bytes", f.optimizer_bytes);
-  not_negative("context_mb", static_cast<double>(f.context.v));
-  not_negative("workspaces", f.workspaces);
-  not_negative("communicators", f.communicators);
-  not_negative("fragments", f.fragments);
-  not_negative("cached", f.cached);
-  const Node* rate = in.node("new_matmul_rate");
-  if (rate != nullptr && !(f.new_matmul_rate > 0)) {
-    diagnostics.add(rate->at, "new_matmul_rate must be positive", ErrorKind::InvalidSpec);
-  }
-}
 
 void read_figures(std::string_view text, const std::string& file, Diagnostics& diagnostics,
                   FrameworkSpec& out) {
@@ -41,7 +19,11 @@ void read_figures(std::string_view text, const std::string& file, Diagnostics& d
   Reader figures(&*root, "", diagnostics);
   describe(figures, out);
   figures.finish();
-  check_figures(out, figures, diagnostics);
+  for (const Fault& fault : faults_of_keys(out)) {
+    const Node* at = figures.node(fault.key);
+    diagnostics.add(at != nullptr ? at->at : Location{{file, 1, 1}, {}}, fault.error.message,
+                    fault.error.kind);
+  }
 }
 
 void read_preset(const Reader& in, Diagnostics& diagnostics, FrameworkSpec& out) {
@@ -80,7 +62,6 @@ void resolve_framework(const Node* section, const std::string& directory, Diagno
   }
   describe(in, out);
   in.finish();
-  check_figures(out, in, diagnostics);
 }
 
 }  // namespace lockstep

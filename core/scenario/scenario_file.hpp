@@ -67,11 +67,4 @@ std::vector<std::string> model_preset_names();
 std::vector<std::string> cluster_preset_names();
 std::vector<std::string> framework_preset_names();
 
-/// A key as --set takes it, "training.seq_len", and its default as TOML; no default where the
-/// section decides.
-struct ScenarioKey {
-  std::string name, value;
-};
-std::vector<ScenarioKey> scenario_keys();
-
 }  // namespace lockstep

@@ -124,35 +124,7 @@ constexpr const OptimizerRow& info(OptimizerKind kind) {
   return kOptimizers[0];
 }
 
-/// A key of [optimizer] that not all optimizers read.
-struct OptimizerKey {
-  std::string_view name;
-  bool (*is_given)(const OptimizerSpec& optimizer);  // whether it differs from the default
-};
-template <auto member>
-constexpr bool differs(const OptimizerSpec& optimizer) {
-  return optimizer.*member != OptimizerSpec{}.*member;
-}
-inline constexpr std::array kOptimizerKeys = {
-    OptimizerKey{"beta1", differs<&OptimizerSpec::beta1>},
-    OptimizerKey{"beta2", differs<&OptimizerSpec::beta2>},
-    OptimizerKey{"eps", differs<&OptimizerSpec::eps>},
-    OptimizerKey{"momentum", differs<&OptimizerSpec::momentum>},
-    OptimizerKey{"nesterov", differs<&OptimizerSpec::nesterov>},
-    OptimizerKey{"muon_lr", differs<&OptimizerSpec::muon_lr>},
-    OptimizerKey{"ns_steps", differs<&OptimizerSpec::ns_steps>},
-    OptimizerKey{"adjust_lr_fn", differs<&OptimizerSpec::adjust_lr_fn>},
-    OptimizerKey{"ns_dtype", differs<&OptimizerSpec::ns_dtype>},
-    OptimizerKey{"decay_rate", differs<&OptimizerSpec::decay_rate>},
-    OptimizerKey{"clip_threshold", differs<&OptimizerSpec::clip_threshold>},
-    OptimizerKey{"eps_square", differs<&OptimizerSpec::eps_square>},
-    OptimizerKey{"eps_scale", differs<&OptimizerSpec::eps_scale>},
-    OptimizerKey{"scale_parameter", differs<&OptimizerSpec::scale_parameter>},
-    OptimizerKey{"relative_step", differs<&OptimizerSpec::relative_step>},
-    OptimizerKey{"first_moment_decay", differs<&OptimizerSpec::first_moment_decay>},
-};
-
-/// The names of the optimizers that read a key: "SGD or Muon".
+/// The names of the optimizers that read a key that not all do: "SGD or Muon"; empty: all do.
 std::string optimizers_that_read(std::string_view key);
 
 }  // namespace lockstep

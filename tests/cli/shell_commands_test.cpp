@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cli/commands.hpp"
+#include "core/scenario/key_list.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/schedule/schedules.hpp"
 #include "tests/catch.hpp"

@@ -15,7 +15,7 @@
 #include "core/checkpoint/checkpoint.hpp"
 #include "core/data/token_source.hpp"
 #include "core/lower/lower.hpp"
-#include "core/scenario/choices.hpp"
+#include "core/spec/keys/choices.hpp"
 #include "core/spec/validate/validate.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"

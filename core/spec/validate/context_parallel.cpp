@@ -31,7 +31,7 @@ void validate_context_parallel(const Scenario& s, Faults& faults) {
   const int heads = s.strategy.head_ranks(), parts = s.strategy.key_ranks();
   const std::string sharers = "context_parallel_ulysses_degree=" +
                               std::to_string(s.strategy.context_parallel_ulysses_degree);
-  if (heads < 1 || cp % heads != 0) {
+  if (cp % heads != 0) {
     return faults.add("parallelism.context_parallel_ulysses_degree",
                       sharers + " does not divide " + degree);
   }

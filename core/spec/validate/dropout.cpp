@@ -8,11 +8,7 @@ void validate_dropout(const Scenario& s, Faults& faults) {
                                     std::pair{"attention_dropout", s.training.attention_dropout}}) {
     if (share == 0) continue;
     const std::string key = "training." + std::string(name);
-    if (!(share > 0 && share < 1)) {
-      faults.add(key, std::string(name) +
-                          " is the share of elements that are dropped: 0 or more, "
-                          "and less than 1");
-    } else if (s.model.architecture == Architecture::Synthetic || s.model.is_vision()) {
+    if (s.model.architecture == Architecture::Synthetic || s.model.is_vision()) {
       faults.refuse(
           key, std::string(name) +
                    " drops elements of the rows of tokens, and this model has none: leave it out");

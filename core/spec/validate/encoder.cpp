@@ -7,12 +7,7 @@ namespace {
 void validate_masks(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   const TrainingSpec& t = s.training;
-  if (m.causal) {
-    faults.require(m.mask_token == -1, "model.mask_token",
-                   "is of models that predict masked tokens: give model.causal=false, too");
-    return faults.require(t.mask_prob == TrainingSpec{}.mask_prob, "training.mask_prob",
-                          "is of models that predict masked tokens: give model.causal=false, too");
-  }
+  if (m.causal) return;
   if (m.mask_token < 0 || m.mask_token >= m.vocab) {
     faults.add("model.mask_token",
                "a model that is not causal would see the token that it has to predict, so it "
@@ -21,8 +16,6 @@ void validate_masks(const Scenario& s, Faults& faults) {
                    std::to_string(m.vocab - 1) + ", the tokens of the model; it is " +
                    (m.mask_token == -1 ? "missing" : std::to_string(m.mask_token)));
   }
-  faults.require(t.mask_prob > 0 && t.mask_prob <= 1, "training.mask_prob",
-                 "is a share of tokens, more than 0 and at most 1");
   if (t.eod_mask_loss) {
     faults.refuse(
         "training.eod_mask_loss",
@@ -39,34 +32,20 @@ void validate_masks(const Scenario& s, Faults& faults) {
 
 void validate_encoder(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
-  struct Given {
-    const char* key;
-    bool given;
-    bool at_an_end;  // of the model
+  if (!m.is_text()) return;
+  const std::pair<const char*, bool> at_an_end[] = {
+      {"norm_place", m.norm_place == NormPlace::BehindSum},
+      {"embedding_norm", m.embedding_norm},
+      {"token_types", m.token_types != 0},
+      {"head_transform", m.head_transform},
   };
-  const Given keys[] = {
-      {"causal", !m.causal, false},
-      {"mask_token", m.mask_token != -1, false},
-      {"norm_place", m.norm_place == NormPlace::BehindSum, true},
-      {"embedding_norm", m.embedding_norm, true},
-      {"token_types", m.token_types != 0, true},
-      {"head_transform", m.head_transform, true},
-  };
-  const bool text = m.is_text();
-  for (const Given& key : keys) {
-    if (!key.given) continue;
-    if (!text) {
-      faults.add("model." + std::string(key.key),
-                 std::string(key.key) + " is of transformers of text (gpt2, llama)");
-    } else if (key.at_an_end && s.strategy.vocabulary_parallel_pipeline) {
-      faults.refuse("parallelism.vocabulary_parallel_pipeline",
-                    std::string(key.key) +
-                        " is not built beside vocabulary_parallel_pipeline, which divides the "
-                        "embedding and output layer of GPT-2 and Llama: leave the latter out");
-    }
+  for (const auto& [key, given] : at_an_end) {
+    if (!given || !s.strategy.vocabulary_parallel_pipeline) continue;
+    faults.refuse("parallelism.vocabulary_parallel_pipeline",
+                  std::string(key) +
+                      " is not built beside vocabulary_parallel_pipeline, which divides the "
+                      "embedding and output layer of GPT-2 and Llama: leave the latter out");
   }
-  if (!text) return;
-  faults.require(m.token_types >= 0, "model.token_types", "must not be negative (0: no segments)");
   validate_masks(s, faults);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,26 +20,20 @@ class Faults {
   void refuse(std::string key, std::string message) {
     add(std::move(key), std::move(message), ErrorKind::Unsupported);
   }
-  /// An upper limit keeps products of sizes in range; no model or machine comes near it.
-  bool positive(const std::string& key, std::int64_t value,
-                std::int64_t limit = std::numeric_limits<int>::max()) {
-    if (value >= 1 && value <= limit) return true;
-    add(key, key +
-                 (value < 1 ? " must be at least 1, got "
-                            : " must be at most " + std::to_string(limit) + ", got ") +
-                 std::to_string(value));
-    return false;
-  }
   void require(bool good, const std::string& key, const std::string& rule) {
     if (!good) add(key, key + " " + rule);
   }
+  bool none() const { return list_.empty(); }
   std::vector<Fault> take() { return std::move(list_); }
 
  private:
   std::vector<Fault> list_;
 };
 
-inline constexpr std::int64_t kMostExperts = 1 << 14;
+/// What the table of keys says of each key by itself. The other rules require that it finds
+/// nothing.
+void check_keys(const Scenario& scenario, Faults& faults);
+
 /// Numbers of experts, and who divides them.
 void validate_experts(const Scenario& scenario, Faults& faults);
 void validate_expert_parallel(const Scenario& scenario, Faults& faults);
@@ -76,10 +69,8 @@ void validate_encoder(const Scenario& scenario, Faults& faults);
 /// Adapters, and parameters that are frozen.
 void validate_lora(const Scenario& scenario, Faults& faults);
 
-inline constexpr std::int64_t kLargestImage = 1 << 14;
-/// Sizes of an image, and its one target. Returns whether the sizes are such that others can be
-/// judged by them.
-bool validate_image_target(const Scenario& scenario, Faults& faults);
+/// Images have one target.
+void validate_image_target(const Scenario& scenario, Faults& faults);
 /// The patches of a vision transformer, and what is of text alone; of others, that they have none.
 void validate_patches(const Scenario& scenario, Faults& faults);
 

@@ -27,7 +27,7 @@ void validate_where(const Scenario& s, Faults& faults) {
         "training.fp8",
         "fp8 is not built for experts with biases, which Megatron-LM's grouped products do not "
         "have either: leave fp8 out, or take architecture = \"llama\"");
-  } else if (s.strategy.tensor_parallel_degree > 0 && s.kv_replicas() > 1) {
+  } else if (s.kv_replicas() > 1) {
     faults.refuse(
         "training.fp8",
         "fp8 is refused where tensor-parallel ranks share key and value heads (" +
@@ -46,39 +46,9 @@ void validate_where(const Scenario& s, Faults& faults) {
   }
 }
 
-/// One scale for a tensor has no blocks.
-void validate_tensors(const Scenario& s, Faults& faults) {
-  if (s.training.fp8_block_size != 0) {
-    faults.add(
-        "training.fp8_block_size",
-        "fp8_block_size is of the recipes with blocks: with fp8_recipe=tensorwise or delayed "
-        "a tensor has one scale; leave it out");
-  }
-}
-
 /// Scales that follow from earlier steps: their keys, and trainings in which all ranks know them.
 void validate_delayed(const Scenario& s, Faults& faults) {
-  const TrainingSpec& t = s.training;
-  const TrainingSpec usual;
-  if (t.fp8_recipe != Fp8Scaling::Delayed) {
-    for (const auto& [key, given] :
-         {std::pair{"fp8_amax_history_len", t.fp8_amax_history_len != usual.fp8_amax_history_len},
-          std::pair{"fp8_amax_compute_algo",
-                    t.fp8_amax_compute_algo != usual.fp8_amax_compute_algo},
-          std::pair{"fp8_margin", t.fp8_margin != usual.fp8_margin}}) {
-      if (!given) continue;
-      faults.add("training." + std::string(key),
-                 std::string(key) +
-                     " is of scales that follow from earlier steps: give "
-                     "fp8_recipe = \"delayed\"");
-    }
-    return;
-  }
-  faults.require(t.fp8_amax_history_len >= 1 && t.fp8_amax_history_len <= 65536,
-                 "training.fp8_amax_history_len",
-                 "fp8_amax_history_len counts steps: give 1 to 65536");
-  faults.require(t.fp8_margin >= -32 && t.fp8_margin <= 32, "training.fp8_margin",
-                 "fp8_margin is a power of two, by which scales leave room: give -32 to 32");
+  if (s.training.fp8_recipe != Fp8Scaling::Delayed) return;
   if (s.strategy.trains_apart()) {
     faults.refuse(
         "training.fp8_recipe",
@@ -103,9 +73,7 @@ void validate_blocks(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
   const std::int64_t block = s.training.fp8_block();
   const int tp = p.tensor_parallel_degree;
-  // Sizes that other rules refuse are not judged here.
-  if (tp < 1 || p.context_parallel_degree < 1 || p.head_ranks() < 1 || m.heads % tp != 0) return;
-  if (m.is_vision() && m.patch_size < 1) return;
+  if (m.heads % tp != 0 || p.head_ranks() < 1) return;  // which other rules refuse
   const std::int64_t kv_heads = std::max<std::int64_t>(1, m.kv_heads / tp);
   const std::int64_t tokens = m.is_vision() ? m.patches() : s.own_seq_len();
   const std::int64_t piece = p.key_ranks() > 1 ? s.training.seq_len / (2 * p.key_ranks()) : tokens;
@@ -148,34 +116,14 @@ void validate_blocks(const Scenario& s, Faults& faults) {
 
 void validate_fp8(const Scenario& s, Faults& faults) {
   const TrainingSpec& t = s.training;
-  if (t.fp8 == Fp8Format::None) {
-    for (const auto& [key, given] :
-         {std::pair{"fp8_recipe", t.fp8_recipe != Fp8Scaling::Blockwise},
-          std::pair{"fp8_block_size", t.fp8_block_size != 0},
-          std::pair{"fp8_amax_history_len",
-                    t.fp8_amax_history_len != TrainingSpec().fp8_amax_history_len},
-          std::pair{"fp8_amax_compute_algo",
-                    t.fp8_amax_compute_algo != TrainingSpec().fp8_amax_compute_algo},
-          std::pair{"fp8_margin", t.fp8_margin != 0},
-          std::pair{"num_layers_at_start_in_bf16", t.num_layers_at_start_in_bf16 != 0},
-          std::pair{"num_layers_at_end_in_bf16", t.num_layers_at_end_in_bf16 != 0}}) {
-      if (!given) continue;
-      faults.add("training." + std::string(key),
-                 std::string(key) + " is of products in 8 bits: give fp8 = \"e4m3\" or \"hybrid\"");
-    }
-    return;
-  }
+  if (t.fp8 == Fp8Format::None) return;
   validate_where(s, faults);
-  if (t.fp8_block_size != 0 && !faults.positive("training.fp8_block_size", t.fp8_block_size)) {
-    return;
-  }
   const std::int64_t wide =
       std::int64_t{t.num_layers_at_start_in_bf16} + t.num_layers_at_end_in_bf16;
-  if (t.num_layers_at_start_in_bf16 < 0 || t.num_layers_at_end_in_bf16 < 0 ||
-      wide >= s.model.layers) {
+  if (wide >= s.model.layers) {
     faults.add("training.fp8",
                "num_layers_at_start_in_bf16 and num_layers_at_end_in_bf16 count blocks that do not "
-               "multiply in 8 bits: they are not negative, and leave one of the model's " +
+               "multiply in 8 bits, and leave one of the model's " +
                    std::to_string(s.model.layers));
     return;
   }
@@ -183,7 +131,7 @@ void validate_fp8(const Scenario& s, Faults& faults) {
       s.model.architecture != Architecture::Synthetic && !s.model.has_batch_norm();
   if (!transformer) return;
   validate_delayed(s, faults);
-  t.scales_tensors() ? validate_tensors(s, faults) : validate_blocks(s, faults);
+  if (!t.scales_tensors()) validate_blocks(s, faults);
 }
 
 }  // namespace lockstep

@@ -5,9 +5,6 @@ namespace lockstep {
 namespace {
 
 void validate_outer(const LocalSgdSpec& l, Faults& faults) {
-  faults.require(l.outer_lr > 0, "local_sgd.outer_lr", "must be positive");
-  faults.require(l.outer_momentum >= 0 && l.outer_momentum < 1, "local_sgd.outer_momentum",
-                 "must be in [0, 1)");
   if (l.outer_nesterov && l.outer_momentum == 0) {
     faults.add(
         "local_sgd.outer_momentum",
@@ -20,15 +17,7 @@ void validate_outer(const LocalSgdSpec& l, Faults& faults) {
 void validate_local_sgd(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
   const LocalSgdSpec& l = p.local_sgd;
-  if (!p.trains_apart()) {
-    if (l != LocalSgdSpec{}) {
-      faults.add(
-          "local_sgd",
-          "gradients are summed over all replicas in every step: give method = \"local_sgd\" "
-          "or \"diloco\", or leave [local_sgd] out");
-    }
-    return;
-  }
+  if (!p.trains_apart()) return;
   faults.require(
       l.sync_steps >= 1, "local_sgd.sync_steps",
       "must be given, and at least 1: the steps from one synchronization of the replicas "
@@ -36,14 +25,6 @@ void validate_local_sgd(const Scenario& s, Faults& faults) {
   if (l.method == SemiSyncMethod::DiLoCo) {
     validate_outer(l, faults);
   } else {
-    LocalSgdSpec averaging;
-    averaging.method = l.method;
-    averaging.sync_steps = l.sync_steps;
-    if (l != averaging) {
-      faults.add("local_sgd.method",
-                 "local_sgd averages parameters and has no outer optimizer: outer_lr, "
-                 "outer_momentum, outer_nesterov and offload go with method = \"diloco\"");
-    }
     if (p.data_parallel_replicate_degree == 1) {
       faults.add(
           "local_sgd.method",

@@ -71,8 +71,6 @@ void validate_modules(const Scenario& s, Faults& faults) {
 void validate_dropout_of_adapters(const Scenario& s, Faults& faults) {
   const LoraSpec& lora = s.model.lora;
   const std::string key = "lora.dropout";
-  faults.require(lora.dropout >= 0 && lora.dropout < 1, key,
-                 "is the share of an adapter's inputs that is dropped: at least 0 and less than 1");
   if (lora.dropout <= 0) return;
   if (s.model.adapts_experts("linear_fc1") || s.model.adapts_experts("linear_fc2")) {
     faults.refuse(
@@ -87,9 +85,6 @@ void validate_dropout_of_adapters(const Scenario& s, Faults& faults) {
 void validate_lora(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   const LoraSpec& lora = m.lora;
-  if (lora.rank == 0 && lora != LoraSpec{}) {
-    faults.add("lora.rank", "[lora] without a rank adds no adapters: give rank, such as 8");
-  }
   const bool text = m.is_text();
   const bool freezes = text || m.architecture == Architecture::Vit;
   if (!text && lora.rank != 0) {
@@ -110,8 +105,6 @@ void validate_lora(const Scenario& s, Faults& faults) {
                   "the two out");
   }
   if (lora.rank == 0) return;
-  if (!faults.positive("lora.rank", lora.rank, 1 << 16)) return;
-  faults.require(std::isfinite(lora.alpha) && lora.alpha > 0, "lora.alpha", "must be positive");
   validate_modules(s, faults);
   validate_dropout_of_adapters(s, faults);
   if (!m.frozen.empty()) {

@@ -38,8 +38,7 @@ void validate_offload(const Scenario& s, Faults& faults) {
   }
   validate_drives(s, faults);
   const int least = p.least_offload_buffers();
-  if (p.offload_buffer_count < 0 ||
-      (p.offload_buffer_count > 0 && p.offload_buffer_count < least)) {
+  if (p.offload_buffer_count > 0 && p.offload_buffer_count < least) {
     faults.add(
         "parallelism.offload_buffer_count",
         "offload_buffer_count=" + std::to_string(p.offload_buffer_count) +

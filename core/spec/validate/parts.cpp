@@ -17,29 +17,22 @@ void validate_norms(const ModelSpec& m, Faults& faults) {
 }
 
 void validate_positions(const ModelSpec& m, Faults& faults) {
-  const bool whole = m.rotary_fraction == 1;
-  if (!whole && (!m.is_rotary() || m.is_latent())) {
+  if (m.rotary_fraction != 1 && m.is_latent()) {
     return faults.add("model.rotary_fraction",
-                      "rotary_fraction is of rotary positions without latent attention, which says "
-                      "qk_rope_head_dim: leave it out");
+                      "latent attention says with qk_rope_head_dim how many elements are rotated: "
+                      "leave rotary_fraction out");
   }
-  if (!whole && (!(m.rotary_fraction > 0) || m.rotary_fraction > 1 || m.rotary_dim() < 2)) {
+  if (m.rotary_fraction != 1 && m.rotary_dim() < 2) {
     faults.add("model.rotary_fraction",
                "rotary_fraction is the share of a head's elements that are rotated, two of " +
-                   std::to_string(m.head_dim) + " at least and all of them at most");
+                   std::to_string(m.head_dim) + " at least");
   }
-  faults.require(m.local_rope_theta >= 0, "model.local_rope_theta", "must not be negative");
-  faults.require(m.local_rope_theta == 0 || (m.sliding_window > 0 && m.is_rotary()),
-                 "model.local_rope_theta",
+  faults.require(m.local_rope_theta == 0 || m.sliding_window > 0, "model.local_rope_theta",
                  "is of rotary positions of blocks with a window: give model.sliding_window, too");
 }
 
 void validate_window(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
-  faults.require(m.sliding_window >= 0, "model.sliding_window",
-                 "must not be negative (0: a token sees all earlier ones)");
-  faults.require(m.global_period >= 0, "model.global_period",
-                 "must not be negative (0: all blocks have the window)");
   faults.require(m.global_period == 0 || m.sliding_window > 0, "model.global_period",
                  "says which blocks have no window: give model.sliding_window, too");
   if (m.sliding_window > 0 && !m.is_causal()) {
@@ -55,16 +48,6 @@ void validate_window(const Scenario& s, Faults& faults) {
 }
 
 void validate_factors(const ModelSpec& m, Faults& faults) {
-  for (const auto& [key, factor] : {std::pair{"model.embedding_multiplier", m.embedding_multiplier},
-                                    std::pair{"model.residual_multiplier", m.residual_multiplier},
-                                    std::pair{"model.logit_multiplier", m.logit_multiplier}}) {
-    faults.require(factor > 0, key, "is a factor, which must be positive");
-  }
-  for (const auto& [key, value] : {std::pair{"model.attention_multiplier", m.attention_multiplier},
-                                   std::pair{"model.attention_softcap", m.attention_softcap},
-                                   std::pair{"model.logit_softcap", m.logit_softcap}}) {
-    faults.require(value >= 0, key, "must not be negative (0: as without it)");
-  }
   if (m.embedding_multiplier != 1 && m.learns_positions()) {
     faults.refuse("model.embedding_multiplier",
                   "embedding_multiplier is not built beside learned positions, which it would "
@@ -81,27 +64,7 @@ void validate_factors(const ModelSpec& m, Faults& faults) {
 
 void validate_parts(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
-  if (!m.is_text()) {
-    const ModelSpec usual;
-    const std::pair<const char*, bool> given[] = {
-        {"model.norm", m.norm.has_value()},
-        {"model.norm_place", m.norm_place != usual.norm_place},
-        {"model.activation", m.activation.has_value()},
-        {"model.positions", m.positions.has_value()},
-        {"model.biases", m.biases.has_value()},
-        {"model.parallel_branches", m.parallel_branches},
-        {"model.sliding_window", m.sliding_window != 0},
-        {"model.attention_multiplier", m.attention_multiplier != 0},
-        {"model.attention_softcap", m.attention_softcap != 0},
-        {"model.embedding_multiplier", m.embedding_multiplier != 1},
-        {"model.residual_multiplier", m.residual_multiplier != 1},
-        {"model.logit_multiplier", m.logit_multiplier != 1},
-        {"model.logit_softcap", m.logit_softcap != 0}};
-    for (const auto& [key, is_given] : given) {
-      faults.require(!is_given, key, "is of transformers of text (gpt2, llama): leave it out");
-    }
-    return;
-  }
+  if (!m.is_text()) return;
   validate_norms(m, faults);
   validate_positions(m, faults);
   validate_window(s, faults);

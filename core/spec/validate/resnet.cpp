@@ -8,14 +8,12 @@ namespace {
 
 constexpr std::size_t kMostResnetStages = 8;
 constexpr std::int64_t kMostResnetBlocks = 1 << 12;
-constexpr std::int64_t kLargestResnetWidth = 1 << 14;
 
 }  // namespace
 
 void validate_resnet(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
-  bool sizes = faults.positive("model.width", m.width);
-  sizes &= validate_image_target(s, faults);
+  validate_image_target(s, faults);
   if (m.blocks.empty() || *std::min_element(m.blocks.begin(), m.blocks.end()) < 1) {
     faults.add("model.blocks", "a residual network needs stages of at least one block each");
     return;
@@ -25,17 +23,10 @@ void validate_resnet(const Scenario& s, Faults& faults) {
     faults.add("model.layers", "layers=" + std::to_string(m.layers) +
                                    " is not the sum of blocks, " + std::to_string(blocks));
   }
-  if (m.blocks.size() > kMostResnetStages || blocks > kMostResnetBlocks ||
-      m.width > kLargestResnetWidth) {
+  if (m.blocks.size() > kMostResnetStages || blocks > kMostResnetBlocks) {
     faults.add("model.blocks", "a residual network has at most " +
-                                   std::to_string(kMostResnetStages) + " stages, " +
-                                   std::to_string(kMostResnetBlocks) + " blocks and a width of " +
-                                   std::to_string(kLargestResnetWidth));
-    sizes = false;
-  }
-  faults.require(m.norm_momentum > 0 && m.norm_momentum <= 1, "model.norm_momentum",
-                 "must be in (0, 1]");
-  if (!sizes || s.training.local_batch_size < 1 || s.strategy.pipeline_parallel_microbatches < 1) {
+                                   std::to_string(kMostResnetStages) + " stages and " +
+                                   std::to_string(kMostResnetBlocks) + " blocks");
     return;
   }
   // Variance needs two values: the last stage has the fewest.

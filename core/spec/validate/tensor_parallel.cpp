@@ -8,7 +8,7 @@ namespace {
 void validate_chunks(const Scenario& s, Faults& faults) {
   const std::string key = "parallelism.tensor_parallel_chunks";
   const int chunks = s.strategy.tensor_parallel_chunks;
-  if (!faults.positive(key, chunks) || chunks == 1) return;
+  if (chunks == 1) return;
   const std::string given = "tensor_parallel_chunks=" + std::to_string(chunks);
   if (!s.strategy.sequence_parallel()) {
     return faults.add(key,
@@ -30,7 +30,6 @@ void validate_chunks(const Scenario& s, Faults& faults) {
                       "only when all rows have come; choose a recipe with blocks, or leave "
                       "tensor_parallel_chunks out");
   }
-  if (s.strategy.pipeline_parallel_microbatches < 1) return;
   const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
   const std::int64_t own = rows / s.strategy.tensor_parallel_degree;
   if (rows % s.strategy.tensor_parallel_degree == 0 && own % chunks != 0) {
@@ -68,7 +67,7 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
     return;
   }
   divides("heads", m.heads, "every rank computes as many attention heads");
-  if (m.kv_heads < 1 || tp % m.kv_heads != 0) {  // else ranks share heads
+  if (tp % m.kv_heads != 0) {  // else ranks share heads
     if (m.kv_heads != m.heads) {
       divides("kv_heads", m.kv_heads,
               "every rank holds as many key and value heads; with fewer heads than ranks, their "
@@ -85,8 +84,7 @@ void validate_tensor_parallel(const Scenario& s, Faults& faults) {
     divides("shared_expert_hidden", m.shared_expert_hidden,
             "every rank holds as many features of the shared expert");
   }
-  const int microbatches = s.strategy.pipeline_parallel_microbatches;
-  if (!s.strategy.enable_sequence_parallel || m.is_vision() || microbatches < 1) return;
+  if (!s.strategy.enable_sequence_parallel || m.is_vision()) return;
   const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.own_seq_len();
   if (rows % tp != 0) {
     faults.add("parallelism.enable_sequence_parallel",

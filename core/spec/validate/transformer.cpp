@@ -6,14 +6,8 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1 << 14;
-
 void validate_rope(const ModelSpec& m, Faults& faults) {
   const RopeScaling& rope = m.rope_scaling;
-  faults.require(m.rope_theta > 0, "model.rope_theta", "must be positive");
-  faults.require(rope.factor >= 1, "model.rope_factor", "must be at least 1");
-  faults.require(rope.original_length >= 0, "model.rope_original_length", "must not be negative");
-  faults.require(rope.low_freq_factor > 0, "model.rope_low_freq_factor", "must be positive");
   faults.require(rope.high_freq_factor > rope.low_freq_factor, "model.rope_high_freq_factor",
                  "must be more than rope_low_freq_factor");
   if (m.head_dim % 2 != 0 && !m.is_latent()) {
@@ -26,29 +20,19 @@ void validate_rope(const ModelSpec& m, Faults& faults) {
 void validate_latent(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
   const LatentSpec& latent = m.latent;
-  faults.require(latent.kv_lora_rank >= 0, "model.kv_lora_rank",
-                 "must not be negative (0: no latent attention)");
-  const std::pair<const char*, std::int64_t> sizes[] = {
-      {"model.qk_nope_head_dim", latent.qk_nope_head_dim},
-      {"model.qk_rope_head_dim", latent.qk_rope_head_dim},
-      {"model.v_head_dim", latent.v_head_dim}};
-  if (latent.kv_lora_rank <= 0) {
-    for (const auto& [key, value] : sizes) {
-      faults.require(value == 0, key, "is of latent attention: give model.kv_lora_rank, too");
-    }
-    return faults.require(latent.q_lora_rank == 0, "model.q_lora_rank",
-                          "is of latent attention: give model.kv_lora_rank, too");
-  }
-  faults.positive("model.kv_lora_rank", latent.kv_lora_rank);
-  faults.require(latent.q_lora_rank >= 0, "model.q_lora_rank",
-                 "must not be negative (0: queries are made of the hidden state)");
+  if (!m.is_latent()) return;
   if (!m.is_rotary() || m.has_biases() || !m.is_text()) {
     return faults.refuse("model.kv_lora_rank",
                          "latent attention is built with rotary positions and without biases, as "
                          "architecture = \"llama\" has it: leave kv_lora_rank out");
   }
   bool positive = true;
-  for (const auto& [key, value] : sizes) positive &= faults.positive(key, value);
+  for (const auto& [key, value] : {std::pair("model.qk_nope_head_dim", latent.qk_nope_head_dim),
+                                   std::pair("model.qk_rope_head_dim", latent.qk_rope_head_dim),
+                                   std::pair("model.v_head_dim", latent.v_head_dim)}) {
+    positive &= value >= 1;
+    faults.require(value >= 1, key, "must be at least 1 with latent attention (kv_lora_rank)");
+  }
   if (!positive) return;
   if (latent.qk_rope_head_dim % 2 != 0) {
     faults.add("model.qk_rope_head_dim", "rotary positions need an even qk_rope_head_dim, got " +
@@ -86,17 +70,8 @@ void validate_latent(const Scenario& s, Faults& faults) {
 
 void validate_transformer(const Scenario& s, Faults& faults) {
   const ModelSpec& m = s.model;
-  bool sizes = faults.positive("model.layers", m.layers, kMostLayers);
-  sizes &= faults.positive("model.hidden", m.hidden);
-  sizes &= faults.positive("model.heads", m.heads);
-  sizes &= faults.positive("model.kv_heads", m.kv_heads);
-  sizes &= faults.positive("model.head_dim", m.head_dim);
-  sizes &= faults.positive("model.ffn_hidden", m.ffn_hidden);
-  if (!m.is_vision()) sizes &= faults.positive("model.vocab", m.vocab);
-  faults.require(m.max_seq_len >= 0, "model.max_seq_len", "must not be negative");
-  faults.require(m.norm_eps >= 0, "model.norm_eps", "must not be negative");
-  if (!sizes) return;
-  if (!m.is_vision()) validate_experts(s, faults);
+  faults.require(m.layers >= 1, "model.layers", "must be at least 1");
+  if (m.experts > 0) validate_experts(s, faults);
   if (m.heads % m.kv_heads != 0) {
     faults.add("model.kv_heads", "kv_heads=" + std::to_string(m.kv_heads) +
                                      " does not divide heads=" + std::to_string(m.heads));

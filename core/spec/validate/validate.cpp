@@ -42,28 +42,17 @@ void validate_costs(const Scenario& s, Faults& faults) {
                                                   std::to_string(stages) + " virtual stages");
     }
     for (double seconds : list) {
-      if (!(seconds >= 0)) faults.add(std::string("costs.") + key, "a time must not be negative");
-      if (seconds > kLongestTime) {
-        faults.add(std::string("costs.") + key, "a time is at most 86400 s, a day");
-      }
+      faults.require(seconds >= 0 && seconds <= kLongestTime, std::string("costs.") + key,
+                     "must be in [0, 86400], seconds of a day");
     }
   };
   check("forward", s.costs->forward);
   check("backward_input", s.costs->backward_input);
   check("backward_weight", s.costs->backward_weight);
-  if (!(s.costs->p2p >= 0)) faults.add("costs.p2p", "a time must not be negative");
-  faults.require(s.costs->pair_factor > 0, "costs.pair_factor", "must be positive");
 }
 
 void validate_batch(const Scenario& s, Faults& faults) {
   const TrainingSpec& t = s.training;
-  bool sizes = faults.positive("training.seq_len", t.seq_len);
-  sizes &= faults.positive("training.local_batch_size", t.local_batch_size);
-  sizes &= faults.positive("training.steps", t.steps);
-  if (t.global_batch_size != -1) {
-    sizes &= faults.positive("training.global_batch_size", t.global_batch_size);
-  }
-  if (!sizes) return;
   const std::int64_t per_pass =
       std::int64_t{t.local_batch_size} * s.strategy.data_parallel_degree();
   if (per_pass > kMostSequences) {
@@ -94,26 +83,11 @@ void validate_batch(const Scenario& s, Faults& faults) {
                    " microbatches, and microbatches x layers is at most " +
                    std::to_string(kMostPasses));
   }
-  if (!(t.max_norm >= 0)) faults.add("training.max_norm", "max_norm must not be negative");
-  for (const auto& [key, limit] : {std::pair{"training.skip_loss_zscore", t.skip_loss_zscore},
-                                   std::pair{"training.skip_grad_zscore", t.skip_grad_zscore}}) {
-    if (!(limit >= 0)) faults.add(key, "a limit on deviations from the mean is not negative");
-  }
-  faults.require(t.total_tokens >= 0, "training.total_tokens", "must not be negative");
 }
 
 void validate_loss_scale(const Scenario& s, Faults& faults) {
   const TrainingSpec& t = s.training;
-  if (!t.scales_loss()) {
-    if (s.loss_scale != LossScaling{}) {
-      faults.add(
-          "loss_scale",
-          "[loss_scale] is of gradients in float16, and these are in bfloat16 or float32, "
-          "which have the range that they need: give mixed_precision_param=float16, or leave "
-          "it out");
-    }
-    return;
-  }
+  if (!t.scales_loss()) return;
   const char* const key = t.param_dtype() == DType::F16 ? "training.mixed_precision_param"
                                                         : "training.mixed_precision_reduce";
   if (t.dtype == DType::BF16) {
@@ -159,10 +133,6 @@ void validate_types(const Scenario& s, Faults& faults) {
     } else {
       check("mixed_precision_buffer", t.buffer_dtype());
     }
-  } else if (t.mixed_precision_buffer != PartDType::Default) {
-    faults.add("training.mixed_precision_buffer",
-               "mixed_precision_buffer is of batch norm's running statistics, which only the "
-               "resnet architecture has");
   }
   if (t.dtype == DType::BF16 && t.param_dtype() == DType::F32) {
     faults.refuse("training.mixed_precision_param",
@@ -221,36 +191,7 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                  (close.empty() ? "" : "; did you mean '" + close + "'?"));
 }
 
-/// False if the cluster's size means nothing.
-bool validate_cluster(const Scenario& s, Faults& faults) {
-  const ClusterSpec& c = s.cluster;
-  bool sizes = faults.positive("cluster.nodes", c.nodes, kMostRanks);
-  sizes &= faults.positive("cluster.devices_per_node", c.devices_per_node, kMostRanks);
-  sizes &= faults.positive("cluster.ranks_per_device", c.ranks_per_device, kMostRanks);
-  const double ranks = 1.0 * c.nodes * c.devices_per_node * c.ranks_per_device;
-  if (sizes && ranks > kMostRanks) {
-    faults.add("cluster.nodes", "a cluster has at most " + std::to_string(kMostRanks) +
-                                    " ranks (nodes × devices_per_node × ranks_per_device)");
-    return false;
-  }
-  for (const auto& [key, time] :
-       {std::pair("intra_node.latency_us", c.intra_node.latency),
-        std::pair("inter_node.latency_us", c.inter_node.latency),
-        std::pair("network.spine_latency_us", c.network.spine_latency),
-        std::pair("device.launch_overhead_us", c.device.launch_overhead)}) {
-    faults.require(time.v <= kLongestTime, std::string("cluster.") + key,
-                   "must be at most 86400 s, a day");
-  }
-  return sizes;
-}
-
 void validate_sharding(const StrategySpec& p, Faults& faults) {
-  if (p.zero_stage < 0 || p.zero_stage > 3) {
-    faults.add("parallelism.zero_stage",
-               "zero_stage is 0 (nothing sharded), 1 (optimizer states), 2 (gradients too) or 3 "
-               "(parameters too), got " +
-                   std::to_string(p.zero_stage));
-  }
   if (p.accumulate_sharded_gradients == AccumulateShards::Always &&
       (p.zero_stage < 2 || p.state_shards() == 1)) {
     faults.add("parallelism.accumulate_sharded_gradients",
@@ -262,19 +203,11 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                   "gradient_as_bucket_view is about DDP's buckets, and sharded gradients are "
                   "scattered from where they lie: leave it out");
   }
-  if (p.fsdp_prefetch < 0) {
-    faults.add("parallelism.fsdp_prefetch", "fsdp_prefetch must not be negative");
-  }
-  if (p.fsdp_reshard_degree < 0 || p.fsdp_reshard_degree == 1 ||
-      (p.fsdp_reshard_degree > 0 && p.data_parallel_shard_degree % p.fsdp_reshard_degree != 0)) {
+  if (p.fsdp_reshard_degree > 0 && p.data_parallel_shard_degree % p.fsdp_reshard_degree != 0) {
     faults.add("parallelism.fsdp_reshard_degree",
                "fsdp_reshard_degree=" + std::to_string(p.fsdp_reshard_degree) +
                    " must be 0 (all shards) or divide data_parallel_shard_degree=" +
-                   std::to_string(p.data_parallel_shard_degree) + " and be above 1");
-  }
-  if (p.fsdp_backward_prefetch < -1) {
-    faults.add("parallelism.fsdp_backward_prefetch",
-               "fsdp_backward_prefetch must not be negative (-1: as fsdp_prefetch)");
+                   std::to_string(p.data_parallel_shard_degree));
   }
   const bool gathers_updates =
       p.state_shards() > 1 && (p.zero_stage < 3 || p.fsdp_persistence_threshold > 0);
@@ -283,48 +216,21 @@ void validate_sharding(const StrategySpec& p, Faults& faults) {
                "overlap_param_gather moves the all-gather of updated parameters into the next "
                "step's forward pass; only ZeRO-1 and ZeRO-2 over several shards have one");
   }
-  if (p.fsdp_max_active_stages < 0) {
-    faults.add("parallelism.fsdp_max_active_stages",
-               "fsdp_max_active_stages must not be negative (0: no limit)");
-  }
-  if (p.fsdp_min_num_params < 0) {
-    faults.add("parallelism.fsdp_min_num_params", "fsdp_min_num_params must not be negative");
-  }
-  if (p.fsdp_persistence_threshold < 0) {
-    faults.add("parallelism.fsdp_persistence_threshold",
-               "fsdp_persistence_threshold must not be negative");
-  }
 }
 
-/// False if degrees are such that nothing else about batches and stages can be judged.
+/// False if there are more ranks than can be counted.
 bool validate_strategy(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
-  bool sizes = validate_cluster(s, faults);
-  const auto degree = [&](const char* key, int value, std::int64_t limit = kMostRanks) {
-    sizes &= faults.positive(std::string("parallelism.") + key, value, limit);
-  };
-  degree("data_parallel_replicate_degree", p.data_parallel_replicate_degree);
-  degree("data_parallel_shard_degree", p.data_parallel_shard_degree);
-  degree("context_parallel_degree", p.context_parallel_degree);
-  degree("tensor_parallel_degree", p.tensor_parallel_degree);
-  degree("expert_parallel_degree", p.expert_parallel_degree);
-  degree("pipeline_parallel_degree", p.pipeline_parallel_degree);
-  degree("pipeline_parallel_microbatches", p.pipeline_parallel_microbatches, kMostSequences);
-  degree("pipeline_parallel_virtual_stages", p.pipeline_parallel_virtual_stages,
-         kMostVirtualStages);
-  if (!sizes) return false;
+  const ClusterSpec& c = s.cluster;
+  if (1.0 * c.nodes * c.devices_per_node * c.ranks_per_device > kMostRanks) {
+    faults.add("cluster.nodes", "a cluster has at most " + std::to_string(kMostRanks) +
+                                    " ranks (nodes × devices_per_node × ranks_per_device)");
+    return false;
+  }
   validate_tensor_parallel(s, faults);
   validate_expert_parallel(s, faults);
   validate_context_parallel(s, faults);
   validate_sharding(p, faults);
-  if (p.sync_batch_norm && !s.model.has_batch_norm()) {
-    faults.add("parallelism.sync_batch_norm",
-               "sync_batch_norm needs batch norm, which only the resnet architecture has");
-  }
-  if (p.bucket_cap.v < 1) faults.add("parallelism.bucket_cap_mb", "a bucket cap must be positive");
-  if (p.first_bucket_cap.v < 1) {
-    faults.add("parallelism.first_bucket_cap_mb", "a bucket cap must be positive");
-  }
   const double world = 1.0 * p.data_parallel_replicate_degree * p.data_parallel_shard_degree *
                        p.context_parallel_degree * p.tensor_parallel_degree *
                        p.pipeline_parallel_degree;
@@ -336,7 +242,7 @@ bool validate_strategy(const Scenario& s, Faults& faults) {
                                   " (nodes × devices_per_node × ranks_per_device)");
     if (world > kMostRanks) return false;
   }
-  if (s.what_if.straggler_rank < -1 || s.what_if.straggler_rank >= p.world_size()) {
+  if (s.what_if.straggler_rank >= p.world_size()) {
     faults.add("what_if.straggler_rank",
                "straggler_rank=" + std::to_string(s.what_if.straggler_rank) +
                    " is not a rank: the strategy has " + std::to_string(p.world_size()));
@@ -372,7 +278,7 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   const StrategySpec& strategy = s.strategy;
   const int p = strategy.pipeline_parallel_degree;
   const int v = strategy.pipeline_parallel_virtual_stages;
-  if (s.training.local_batch_size < 1 || s.num_microbatches() < 1) return;  // noted already
+  if (s.num_microbatches() < 1) return;  // noted already
   const int m = s.num_microbatches();
   if (!strategy.pipeline_parallel_schedule_csv.empty()) {
     for (const std::string& fault :
@@ -384,9 +290,6 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   }
   const ScheduleRules& rules = rules_of(strategy.pipeline_parallel_schedule);
   const std::string name(rules.name);
-  const double kept = strategy.pipeline_parallel_kept_after_input;
-  faults.require(kept > 0 && kept <= 1, "parallelism.pipeline_parallel_kept_after_input",
-                 "must be in (0, 1]");
   if (v < rules.least_virtual_stages || v > rules.most_virtual_stages) {
     const std::string needed = std::to_string(rules.least_virtual_stages);
     faults.add("parallelism.pipeline_parallel_virtual_stages",
@@ -415,9 +318,7 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   const int group = strategy.pipeline_parallel_microbatch_group_size;
   const std::string group_key = "parallelism.pipeline_parallel_microbatch_group_size";
   const bool interleaved = rules.schedule == PipelineSchedule::Interleaved1F1B;
-  if (group != 0 && !interleaved) {
-    faults.add(group_key, "a group size goes with Interleaved1F1B only, not with " + name);
-  } else if (group != 0) {
+  if (group != 0) {
     if (group < std::min(p, m) || group > m) {
       faults.add(group_key, "pipeline_parallel_microbatch_group_size=" + std::to_string(group) +
                                 " must be between the pipeline degree and the number of "
@@ -445,6 +346,8 @@ void validate_schedule(const Scenario& s, Faults& faults) {
 
 std::vector<Fault> validate(const Scenario& scenario) {
   Faults faults;
+  check_keys(scenario, faults);
+  if (!faults.none()) return faults.take();  // other rules divide by sizes and degrees
   validate_model(scenario, faults);
   validate_encoder(scenario, faults);
   validate_parts(scenario, faults);
@@ -460,9 +363,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
     validate_activation_checkpoint(scenario, faults);
     validate_schedule(scenario, faults);
     validate_vocabulary(scenario, faults);
-    if (scenario.training.local_batch_size >= 1 && scenario.num_microbatches() >= 1) {
-      validate_versions(scenario, faults);
-    }
+    if (scenario.num_microbatches() >= 1) validate_versions(scenario, faults);
     validate_local_sgd(scenario, faults);
     validate_quantized_collectives(scenario, faults);
     validate_power_sgd(scenario, faults);

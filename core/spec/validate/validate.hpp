@@ -17,5 +17,8 @@ struct Fault {
   Error error;
 };
 std::vector<Fault> validate(const Scenario& scenario);
+/// Likewise of a profile's keys, each by itself, by their names in its file ("device.memory_gb").
+std::vector<Fault> faults_of_keys(const ClusterSpec& cluster);
+std::vector<Fault> faults_of_keys(const FrameworkSpec& framework);
 
 }  // namespace lockstep

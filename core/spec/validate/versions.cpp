@@ -5,17 +5,10 @@ namespace lockstep {
 void validate_versions(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
   const std::string every_key = "parallelism.pipeline_parallel_update_every";
-  if (p.weight_versions() == WeightVersions::One) {
-    faults.require(p.pipeline_parallel_update_every == 0, every_key,
-                   "goes with PipeDream and PipeDream-2BW only: other schedules update the weights "
-                   "once a step");
-    return;
-  }
+  if (p.weight_versions() == WeightVersions::One) return;
   const std::string name(rules_of(p.pipeline_parallel_schedule).name);
   const int every = s.microbatches_per_update();
-  if (p.pipeline_parallel_update_every < 0) {
-    faults.add(every_key, every_key + " must not be negative");
-  } else if (s.num_microbatches() % every != 0) {
+  if (s.num_microbatches() % every != 0) {
     faults.add(every_key, name + " updates the weights every " + std::to_string(every) +
                               " microbatches, which does not divide the " +
                               std::to_string(s.num_microbatches()) + " of a step");

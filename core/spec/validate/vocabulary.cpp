@@ -6,8 +6,6 @@ namespace lockstep {
 
 void validate_vocabulary(const Scenario& s, Faults& faults) {
   const StrategySpec& p = s.strategy;
-  faults.require(p.vocabulary_parallel_lag >= 0, "parallelism.vocabulary_parallel_lag",
-                 "must not be negative");
   if (!p.vocabulary_parallel_pipeline) return;
   const std::string key = "parallelism.vocabulary_parallel_pipeline";
   if (s.model.architecture == Architecture::Synthetic || s.model.is_vision()) {

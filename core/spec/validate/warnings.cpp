@@ -3,6 +3,8 @@
 #include <cmath>
 #include <string>
 
+#include "core/spec/keys/usual.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -45,14 +47,24 @@ void warn_of_missing_fp8(const Scenario& s, std::vector<Warning>& found) {
                        ", so that fp8 costs time and gains none; leave it out"});
 }
 
-/// Sweeps over optimizers give keys that only some of them read.
-void warn_of_unread_keys(const OptimizerSpec& o, std::vector<Warning>& found) {
-  for (const OptimizerKey& key : kOptimizerKeys) {
-    if (!key.is_given(o) || info(o.name).reads(key.name)) continue;
-    found.push_back({"optimizer." + std::string(key.name),
-                     "has no effect: only name=" + optimizers_that_read(key.name) + " reads it"});
+/// Finds keys that only other optimizers read: sweeps over optimizers give them, too.
+class UnreadKeys : public KeyVisitor<UnreadKeys> {
+ public:
+  explicit UnreadKeys(OptimizerKind optimizer) : optimizer_(optimizer) {}
+  template <class T>
+  void field(const char* name, const T& member) {
+    const bool given = member != *static_cast<const T*>(*usual_++);
+    const std::string readers = given ? optimizers_that_read(name) : "";
+    if (readers.empty() || info(optimizer_).reads(name)) return;
+    found.push_back(
+        {"optimizer." + std::string(name), "has no effect: only name=" + readers + " reads it"});
   }
-}
+  std::vector<Warning> found;
+
+ private:
+  OptimizerKind optimizer_;
+  const void* const* usual_ = usual_members<OptimizerSpec>().data();
+};
 
 /// Tensor parallelism divides rows of the products that end a layer.
 void warn_of_divided_blocks(const Scenario& s, std::vector<Warning>& found) {
@@ -108,7 +120,9 @@ std::vector<Warning> warnings(const Scenario& s) {
   warn_of_missing_bfloat16(s, found);
   warn_of_missing_fp8(s, found);
   warn_of_divided_blocks(s, found);
-  warn_of_unread_keys(s.optimizer, found);
+  UnreadKeys unread(s.optimizer.name);
+  describe(unread, s.optimizer);
+  found.insert(found.end(), unread.found.begin(), unread.found.end());
   return found;
 }
 

@@ -25,12 +25,12 @@ struct FormField {
   std::string help;   // a sentence that explains it
   FormKind kind = FormKind::Numbers;
   std::vector<std::string> values;  // as TOML has them, without quotes
-  std::string (*value)(const Scenario&);
   /// Words for values that mean something else than their number: "-1" is "none".
   std::vector<std::pair<std::string, std::string>> words = {};
   /// Overrides of which one is set along with a value that has a fault without it.
   std::vector<std::string> helpers = {};
   std::string text_of(const std::string& value) const;  // as the user reads it
+  std::string value_in(const Scenario& scenario) const;
 };
 const std::vector<FormField>& form_fields();
 

@@ -1,3 +1,4 @@
+#include "core/scenario/key_list.hpp"
 #include "tests/core/handover/importing.hpp"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 #include <random>
 
 #include "core/scenario/scenario_file.hpp"
-#include "core/scenario/units.hpp"
+#include "core/spec/keys/units.hpp"
 #include "tests/catch.hpp"
 
 namespace lockstep {

@@ -27,9 +27,11 @@ TEST_CASE("documents need the token that ends them and their mean length", "[cor
         std::string::npos);
   CHECK(fault_of("reset_attention_mask = true\nmean_document_length = 4\neod_token = 50")
             .find("it is 50") != std::string::npos);
-  for (const char* length : {"", "mean_document_length = 0.5", "mean_document_length = 1e13"}) {
-    CHECK(fault_of(std::string("reset_attention_mask = true\neod_token = 3\n") + length)
-              .find("as a number of tokens from 1 to 1e12") != std::string::npos);
+  const std::string documents = "reset_attention_mask = true\neod_token = 3\n";
+  CHECK(fault_of(documents).find("mean_document_length, after which attention is charged") == 0);
+  for (const char* length : {"0.5", "1e13"}) {
+    CHECK(fault_of(documents + "mean_document_length = " + length)
+              .find("must be 0 or [1, 1000000000000]") != std::string::npos);
   }
 }
 

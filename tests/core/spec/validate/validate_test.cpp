@@ -34,19 +34,32 @@ TEST_CASE("a small model on one rank is sound", "[core][spec]") { CHECK(validate
 TEST_CASE("every fault is reported at once, each under the key that caused it", "[core][spec]") {
   Scenario s = tiny();
   s.model.kv_heads = 3;
+  s.what_if.straggler_rank = 1;
+  s.optimizer.weight_decay = 0;
+  s.optimizer.weight_decay_on = DecayedParameters::Matrices;
+  for (const char* key :
+       {"model.kv_heads", "what_if.straggler_rank", "optimizer.weight_decay_on"}) {
+    INFO(key);
+    CHECK(faulty(s, key));
+  }
+}
+
+TEST_CASE("all keys outside of their range are reported at once, before what joins several",
+          "[core][spec]") {
+  Scenario s = tiny();
+  s.model.kv_heads = 3;  // does not divide heads
   s.training.steps = 0;
   s.training.max_norm = -1;
   s.strategy.fsdp_prefetch = -1;
   s.optimizer.beta1 = 1;
   s.lr_scheduler.decay_ratio = 2;
-  s.what_if.straggler_rank = 1;
   s.checkpoint.interval = -1;
-  for (const char* key :
-       {"model.kv_heads", "training.steps", "parallelism.fsdp_prefetch", "optimizer.beta1",
-        "lr_scheduler.decay_ratio", "what_if.straggler_rank", "checkpoint.interval"}) {
+  for (const char* key : {"training.steps", "parallelism.fsdp_prefetch", "optimizer.beta1",
+                          "lr_scheduler.decay_ratio", "checkpoint.interval"}) {
     INFO(key);
     CHECK(faulty(s, key));
   }
+  CHECK_FALSE(faulty(s, "model.kv_heads"));
 }
 
 TEST_CASE("a batch must divide over ranks and microbatches", "[core][spec]") {

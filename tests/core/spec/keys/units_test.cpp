@@ -1,4 +1,4 @@
-#include "core/scenario/units.hpp"
+#include "core/spec/keys/units.hpp"
 
 #include "tests/catch.hpp"
 
