@@ -137,6 +137,8 @@ std::string print_scenario(const Scenario& s) {
   absolute(training.dataset);
   ValidationSpec validation = s.validation;
   absolute(validation.dataset);
+  CampaignSpec campaign = s.campaign;
+  for (CampaignPhaseSpec& phase : campaign.phases) absolute(phase.scenario);
   StrategySpec strategy = s.strategy;
   absolute(strategy.pipeline_parallel_schedule_csv);
   std::string text = "name = " + quote(s.name) + "\n";
@@ -154,6 +156,7 @@ std::string print_scenario(const Scenario& s) {
   }
   text += print_section("checkpoint", s.checkpoint);
   if (s.validation != ValidationSpec{}) text += print_section("validation", validation);
+  if (s.campaign != CampaignSpec{}) text += print_section("campaign", campaign);
   if (s.costs) text += print_section("costs", *s.costs);
   text += print_section("what_if", s.what_if);
   text += print_section("cluster", s.cluster);
@@ -209,9 +212,9 @@ std::vector<ScenarioKey> scenario_keys() {
       print_section("loss_scale", s.loss_scale) + print_section("parallelism", s.strategy) +
       print_section("local_sgd", s.strategy.local_sgd) +
       print_section("power_sgd", s.strategy.power_sgd) + print_section("checkpoint", s.checkpoint) +
-      print_section("validation", s.validation) + print_section("costs", CostsSpec{}) +
-      print_section("what_if", s.what_if) + print_section("cluster", s.cluster) +
-      print_section("framework", s.cluster.framework) +
+      print_section("validation", s.validation) + print_section("campaign", s.campaign) +
+      print_section("costs", CostsSpec{}) + print_section("what_if", s.what_if) +
+      print_section("cluster", s.cluster) + print_section("framework", s.cluster.framework) +
       print_section("data_loader", s.cluster.loader);
   std::istringstream lines(text);
   std::string section;

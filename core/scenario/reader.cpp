@@ -62,6 +62,7 @@ std::string section_of_key(std::string_view key) {
   note(section_has<LocalSgdSpec>(key), "local_sgd");
   note(section_has<PowerSgdSpec>(key), "power_sgd");
   note(section_has<CheckpointSpec>(key), "checkpoint");
+  note(section_has<CampaignSpec>(key), "campaign");
   note(section_has<ClusterSpec>(key), "cluster");
   note(section_has<DeviceSpec>(key), "cluster.device");
   note(section_has<DataLoaderSpec>(key), "data_loader");

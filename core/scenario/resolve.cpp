@@ -40,6 +40,7 @@ const std::vector<std::string>& section_names() {
                                                  "activation_checkpoint",
                                                  "checkpoint",
                                                  "validation",
+                                                 "campaign",
                                                  "cluster",
                                                  "framework",
                                                  "data_loader",
@@ -98,6 +99,7 @@ class Resolver {
     read("loss_scale", s_.loss_scale);
     read("checkpoint", s_.checkpoint);
     read("validation", s_.validation);
+    read("campaign", s_.campaign);
     read("what_if", s_.what_if);
     read_parallelism();
     read("local_sgd", s_.strategy.local_sgd);

@@ -271,6 +271,46 @@ void describe(V& v, ValidationSpec& s) {
 }
 
 template <class V>
+void describe(V& v, CampaignPhaseSpec& p) {
+  v.field("name", p.name);
+  v.field("scenario", p.scenario);
+  v.field("tokens", p.tokens);
+  v.field("share", p.share);
+  v.field("seq_len", p.seq_len);
+  v.field("global_batch_size", p.global_batch_size);
+}
+
+template <class V>
+void describe(V& v, CampaignSpec& c) {
+  v.field("tokens", c.tokens);
+  v.field("days", c.days);
+  v.field("failures", c.failures);
+  v.field("gpu_mtbf_hours", c.gpu_mtbf, UnitPrefix::Hours);
+  v.field("node_mtbf_hours", c.node_mtbf, UnitPrefix::Hours);
+  v.field("switch_mtbf_hours", c.switch_mtbf, UnitPrefix::Hours);
+  v.field("job_mtbf_hours", c.job_mtbf, UnitPrefix::Hours);
+  v.field("gpus_per_switch", c.gpus_per_switch);
+  v.field("detection_s", c.detection, UnitPrefix::One);
+  v.field("requeue_s", c.requeue, UnitPrefix::One);
+  v.field("swap_s", c.swap, UnitPrefix::One);
+  v.field("spare_nodes", c.spare_nodes);
+  v.field("repair_hours", c.repair, UnitPrefix::Hours);
+  v.field("load_s", c.load, UnitPrefix::One);
+  v.field("communicator_ms_per_gpu", c.communicator_per_gpu, UnitPrefix::Milli);
+  v.field("warmup_s", c.warmup, UnitPrefix::One);
+  v.field("evaluation_interval", c.evaluation_interval);
+  v.field("evaluation_s", c.evaluation, UnitPrefix::One);
+  v.field("save", c.save);
+  v.field("save_to", c.save_to);
+  v.field("storage_gb_s_per_node", c.storage_per_node, UnitPrefix::Giga);
+  v.field("straggler_share", c.straggler_share);
+  v.field("straggler_slowdown", c.straggler_slowdown);
+  v.field("pue", c.pue);
+  v.field("carbon_g_per_kwh", c.carbon_g_per_kwh);
+  v.tables("phase", c.phases);
+}
+
+template <class V>
 void describe(V& v, CostsSpec& c) {
   v.field("forward", c.forward);
   v.field("backward_input", c.backward_input);
