@@ -47,8 +47,10 @@ std::string print_scenario(const Scenario& scenario) {
   // The printed file will lie in another folder, that of its run, so relative paths become
   // absolute.
   Scenario s = scenario;
-  for (std::string* path :
-       {&s.training.dataset, &s.validation.dataset, &s.strategy.pipeline_parallel_schedule_csv}) {
+  std::vector<std::string*> paths = {&s.training.dataset, &s.validation.dataset,
+                                     &s.strategy.pipeline_parallel_schedule_csv};
+  for (CampaignPhaseSpec& phase : s.campaign.phases) paths.push_back(&phase.scenario);
+  for (std::string* path : paths) {
     if (path->empty() || std::filesystem::path(*path).is_absolute()) continue;
     *path = std::filesystem::absolute(std::filesystem::path(s.directory) / *path)
                 .lexically_normal()

@@ -95,6 +95,7 @@ class Resolver {
     read("loss_scale", s_.loss_scale);
     read("checkpoint", s_.checkpoint);
     read("validation", s_.validation);
+    read("campaign", s_.campaign);
     read("what_if", s_.what_if);
     read_parallelism();
     read("local_sgd", s_.strategy.local_sgd);

@@ -81,7 +81,7 @@ void find_departures(const Node& root, const Node& overrides, const std::string&
                      std::vector<std::string>& departures) {
   for (const Node& child : overrides.children) {
     const std::string path = prefix + child.key;
-    if (path == "expect" || path == "checkpoint" || path == "name") continue;
+    if (path == "expect" || path == "checkpoint" || path == "campaign" || path == "name") continue;
     if (child.is_table() && !child.inline_table) {
       find_departures(root, child, path + ".", departures);
       continue;

@@ -30,7 +30,7 @@ struct LoadedScenario {
   std::vector<Error> warnings;
   /// Keys to which overrides give another value than the file has, so that its [expect] is of
   /// something else. Not among them are [expect] itself, what decides nothing that a report has
-  /// (name, [checkpoint]), and keys of [sweep] that get one of its values.
+  /// (name, [checkpoint], [campaign]), and keys of [sweep] that get one of its values.
   std::vector<std::string> departures = {};
   bool ok() const { return errors.empty(); }
 };

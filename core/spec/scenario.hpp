@@ -11,6 +11,7 @@
 #include "core/cluster/cluster.hpp"
 #include "core/cluster/what_if.hpp"
 #include "core/spec/activation_checkpoint.hpp"
+#include "core/spec/campaign.hpp"
 #include "core/spec/model.hpp"
 #include "core/spec/strategy.hpp"
 #include "core/spec/training.hpp"
@@ -61,6 +62,7 @@ struct Scenario {
   LossScaling loss_scale;  // of float16; other types have the range that gradients need
   CheckpointSpec checkpoint;
   ValidationSpec validation;
+  CampaignSpec campaign;
   std::optional<CostsSpec> costs;  // given exactly if the model is the synthetic one
   WhatIfSpec what_if;
   std::vector<Expectation> expect;

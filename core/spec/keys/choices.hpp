@@ -130,6 +130,22 @@ constexpr auto choices(JitterDistribution) {
                                          {"uniform", JitterDistribution::Uniform},
                                          {"exponential", JitterDistribution::Exponential}}};
 }
+constexpr auto choices(FailureSource) {
+  return Choices<FailureSource, 7>{{{"none", FailureSource::None},
+                                    {"llama3", FailureSource::Llama3},
+                                    {"rsc1", FailureSource::Rsc1},
+                                    {"rsc2", FailureSource::Rsc2},
+                                    {"opt-175b", FailureSource::Opt175b},
+                                    {"bloom", FailureSource::Bloom},
+                                    {"b200", FailureSource::B200}}};
+}
+constexpr auto choices(SaveMode) {
+  return Choices<SaveMode, 2>{
+      {{"blocking", SaveMode::Blocking}, {"background", SaveMode::Background}}};
+}
+constexpr auto choices(SaveTo) {
+  return Choices<SaveTo, 2>{{{"storage", SaveTo::Storage}, {"drives", SaveTo::Drives}}};
+}
 constexpr auto choices(AttentionKernel) {
   return Choices<AttentionKernel, 7>{{{"profile", AttentionKernel::Profile},
                                       {"unfused", AttentionKernel::Unfused},

@@ -335,6 +335,46 @@ void describe(V& v, S& s) {
   v.key("steps", s.steps, ">= 1");
 }
 
+template <class V, Of<CampaignPhaseSpec> S>
+void describe(V& v, S& p) {
+  v.key("name", p.name);
+  v.key("scenario", p.scenario);
+  v.key("tokens", p.tokens, ">= 0");
+  v.key("share", p.share, "[0, 1]");
+  v.key("seq_len", p.seq_len, ">= 0");
+  v.key("global_batch_size", p.global_batch_size, ">= 0");
+}
+
+template <class V, Of<CampaignSpec> S>
+void describe(V& v, S& c) {
+  v.key("tokens", c.tokens, ">= 0");
+  v.key("days", c.days, ">= 0");
+  v.key("failures", c.failures);
+  v.key("gpu_mtbf_hours", c.gpu_mtbf, UnitPrefix::Hours, ">= 0");
+  v.key("node_mtbf_hours", c.node_mtbf, UnitPrefix::Hours, ">= 0");
+  v.key("switch_mtbf_hours", c.switch_mtbf, UnitPrefix::Hours, ">= 0");
+  v.key("job_mtbf_hours", c.job_mtbf, UnitPrefix::Hours, ">= 0");
+  v.key("gpus_per_switch", c.gpus_per_switch, ">= 1");
+  v.key("detection_s", c.detection, UnitPrefix::One, ">= 0");
+  v.key("requeue_s", c.requeue, UnitPrefix::One, ">= 0");
+  v.key("swap_s", c.swap, UnitPrefix::One, ">= 0");
+  v.key("spare_nodes", c.spare_nodes, ">= -1");
+  v.key("repair_hours", c.repair, UnitPrefix::Hours, ">= 0");
+  v.key("load_s", c.load, UnitPrefix::One, ">= 0");
+  v.key("communicator_ms_per_gpu", c.communicator_per_gpu, UnitPrefix::Milli, ">= 0");
+  v.key("warmup_s", c.warmup, UnitPrefix::One, ">= 0");
+  v.key("evaluation_interval", c.evaluation_interval, ">= 0");
+  v.key("evaluation_s", c.evaluation, UnitPrefix::One, ">= 0");
+  v.key("save", c.save);
+  v.key("save_to", c.save_to);
+  v.key("storage_gb_s_per_node", c.storage_per_node, UnitPrefix::Giga, "> 0");
+  v.key("straggler_share", c.straggler_share, "[0, 1]");
+  v.key("straggler_slowdown", c.straggler_slowdown, ">= 1");
+  v.key("pue", c.pue, ">= 1");
+  v.key("carbon_g_per_kwh", c.carbon_g_per_kwh, ">= 0");
+  v.tables("phase", c.phases);
+}
+
 template <class V, Of<CostsSpec> S>
 void describe(V& v, S& c) {
   v.key("forward", c.forward);
@@ -503,6 +543,7 @@ void describe_sections(V& v, S& s) {
   v.section("power_sgd", s.strategy.power_sgd, given(s.strategy.power_sgd));
   v.section("checkpoint", s.checkpoint, true);
   v.section("validation", s.validation, given(s.validation));
+  v.section("campaign", s.campaign, given(s.campaign));
   if (s.costs) v.section("costs", *s.costs, true);
   v.section("what_if", s.what_if, true);
   v.section("cluster", s.cluster, true);

@@ -15,6 +15,7 @@ enum class UnitPrefix {
   Mebi,   // MiB: 2^20
   Milli,  // milliseconds
   Micro,  // microseconds
+  Hours,
 };
 
 inline double to_si(UnitPrefix prefix, double written) {
@@ -31,6 +32,8 @@ inline double to_si(UnitPrefix prefix, double written) {
       return written / 1e3;
     case UnitPrefix::Micro:
       return written / 1e6;  // a division is correctly rounded: 1.5 gives 1.5e-6
+    case UnitPrefix::Hours:
+      return written * 3600;
   }
   return written;
 }

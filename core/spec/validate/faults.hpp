@@ -88,6 +88,9 @@ void validate_power_sgd(const Scenario& s, Faults& faults);
 /// What lies beyond the device, and where.
 void validate_offload(const Scenario& s, Faults& faults);
 
+/// How much is trained, and in which phases.
+void validate_campaign(const Scenario& s, Faults& faults);
+
 /// Schedules that update weights while microbatches are under way, and the keys that are for them.
 void validate_versions(const Scenario& s, Faults& faults);
 

@@ -352,6 +352,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
   validate_encoder(scenario, faults);
   validate_parts(scenario, faults);
   validate_lora(scenario, faults);
+  validate_campaign(scenario, faults);
   validate_optimizer(scenario, faults);
   if (validate_strategy(scenario, faults)) {  // batch and costs divide by the degrees
     validate_batch(scenario, faults);
