@@ -110,7 +110,8 @@ TEST_CASE("cluster presets are the files of hardware/, all sound", "[core][scena
   for (const char* name :
        {"v100",      "v100-pcie", "a100-40", "a100-80", "a100-40-pcie", "a100-80-pcie", "h100",
         "h100-pcie", "h200",      "h800",    "h20",     "gh200",        "b200",         "gb200",
-        "gb300",     "l40s",      "rtx4090", "mi250x",  "mi300x",       "cpu"}) {
+        "gb300",     "l40s",      "rtx4090", "mi250x",  "mi300x",       "cpu",          "a800",
+        "b300",      "mi325x",    "mi350x",  "mi355x"}) {
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   }
   for (const EmbeddedProfile& profile : embedded_profiles()) {
@@ -127,7 +128,7 @@ TEST_CASE("cluster presets are the files of hardware/, all sound", "[core][scena
     // A wrong unit would be off by 8 or 1000. These bounds contain all devices that have been
     // built.
     CHECK(c.device.memory.v >= 4'000'000'000);
-    CHECK(c.device.memory.v <= 300'000'000'000);
+    CHECK(c.device.memory.v <= 320'000'000'000);
     CHECK(c.device.memory_bandwidth.v >= 5e9);
     CHECK(c.device.memory_bandwidth.v <= 1e13);
     CHECK(c.intra_node.bandwidth.v > c.inter_node.bandwidth.v);
