@@ -48,18 +48,8 @@ class Config {
 
 /// Schedules as torch.distributed.pipelining names them; empty for those that it lacks.
 std::string schedule_name(PipelineSchedule schedule) {
-  switch (schedule) {
-    case PipelineSchedule::GPipe:
-    case PipelineSchedule::OneFOneB:
-    case PipelineSchedule::Interleaved1F1B:
-    case PipelineSchedule::LoopedBFS:
-    case PipelineSchedule::InterleavedZeroBubble:
-    case PipelineSchedule::ZbvZeroBubble:
-    case PipelineSchedule::DualPipeV:
-      return std::string(rules_of(schedule).name);
-    default:
-      return "";
-  }
+  const ScheduleRules& rules = rules_of(schedule);
+  return rules.in_pytorch ? std::string(rules.name) : "";
 }
 
 void say_model(const Scenario& s, Config& config, std::vector<std::string>& unsaid) {

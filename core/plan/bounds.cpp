@@ -134,22 +134,16 @@ std::vector<std::string> gradients_of(const Model& model, int kind) {
 }
 
 /// Whether every rank runs its passes as 1F1B does: some forward passes, then one of each in turn.
-bool in_turn(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::OneFOneB || schedule == PipelineSchedule::Interleaved1F1B;
-}
+bool in_turn(const ScheduleRules& rules) { return rules.one_by_one && rules.drains(); }
 
 /// Whether a backward pass of the schedule is one action, which the stage before waits for.
-bool whole_backward(PipelineSchedule schedule) {
-  return in_turn(schedule) || schedule == PipelineSchedule::GPipe ||
-         schedule == PipelineSchedule::LoopedBFS;
+bool whole_backward(const ScheduleRules& rules) {
+  return rules.backward == Backward::Whole && rules.drains();
 }
 
 /// Whether the generator of a schedule is a rule that does not depend on times.
-bool by_rule(PipelineSchedule schedule) {
-  return whole_backward(schedule) || schedule == PipelineSchedule::ZbH1 ||
-         schedule == PipelineSchedule::ZbH2 ||
-         schedule == PipelineSchedule::InterleavedZeroBubble ||
-         schedule == PipelineSchedule::ZbvZeroBubble;
+bool by_rule(const ScheduleRules& rules) {
+  return !rules.asks_times && rules.backward != Backward::Paired && rules.drains();
 }
 
 }  // namespace
@@ -365,7 +359,7 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
   const double m = microbatches;
   if (p == 1) return {{1, m > 1 ? 1.0 : 0.0, 1}};
   std::vector<InFlight> found;
-  if (in_turn(point.schedule)) {
+  if (in_turn(rules_of(point.schedule))) {
     const double group = v > 1 ? interleave_group(0, p, microbatches) : 1;
     for (int r = 0; r < p; ++r) {
       const double passes = v > 1 ? 2 * (p - 1 - r) + (v - 1) * group + 1 : p - r;
@@ -375,7 +369,8 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
     }
     return found;
   }
-  if (!by_rule(point.schedule)) return std::vector<InFlight>(to_size(p), InFlight{1, 0, m * v});
+  if (!by_rule(rules_of(point.schedule)))
+    return std::vector<InFlight>(to_size(p), InFlight{1, 0, m * v});
   // A rank has reached what it keeps at most long before so many microbatches have passed.
   const int few = std::min(microbatches, 4 * p);
   const std::array<int, 4> key{static_cast<int>(point.schedule), p, v, few};
@@ -432,7 +427,7 @@ LayoutBound LayoutBounds::of(const LayoutPoint& point) {
   const ScheduleRules& rules = rules_of(point.schedule);
   const bool plain = rules.copies == 1 && rules.versions == WeightVersions::One &&
                      !base_.strategy.vocabulary_parallel_pipeline;
-  const bool whole = whole_backward(point.schedule);
+  const bool whole = whole_backward(rules);
   LayoutBound bound;
   StageCosts costs;
   if (plain) {

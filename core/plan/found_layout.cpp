@@ -17,10 +17,10 @@ std::string layout_name(const Scenario& layout) {
   if (p.tensor_parallel_degree > 1) add(degree("tp", p.tensor_parallel_degree));
   if (p.context_parallel_degree > 1) add(degree("cp", p.context_parallel_degree));
   if (p.pipeline_parallel_degree > 1) {
-    std::string text = degree("pp", p.pipeline_parallel_degree) + " " +
-                       std::string(rules_of(p.pipeline_parallel_schedule).name);
-    const bool chunks = p.pipeline_parallel_schedule == PipelineSchedule::Interleaved1F1B;
-    if (chunks) text += degree(" v", p.pipeline_parallel_virtual_stages);
+    const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
+    std::string text = degree("pp", p.pipeline_parallel_degree) + " " + std::string(rules.name);
+    if (rules.most_virtual_stages > rules.least_virtual_stages)
+      text += degree(" v", p.pipeline_parallel_virtual_stages);
     add(text);
   }
   if (p.gradient_ranks() > 1) {

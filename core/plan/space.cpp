@@ -46,16 +46,18 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
     if (keep && schedule != base.strategy.pipeline_parallel_schedule) return;
     if (degree * chunks <= layers) found.push_back({schedule, chunks});
   };
-  add(PipelineSchedule::OneFOneB, 1);
-  for (int chunks = 2; chunks <= kMostVirtualStages && degree * chunks <= layers; ++chunks) {
-    const int last = layers % (degree * chunks);
-    const bool few = layers % degree != 0 && (chunks == 2 || chunks == 4);
-    if (last == 0 || last + kFewerAtEnds >= degree * chunks || few) {
-      add(PipelineSchedule::Interleaved1F1B, chunks);
+  for (const ScheduleRules& rules : kSchedules) {
+    if (rules.tried != Tried::First) continue;
+    const bool any = rules.most_virtual_stages > rules.least_virtual_stages;
+    for (int chunks = rules.least_virtual_stages;
+         chunks <= rules.most_virtual_stages && degree * chunks <= layers; ++chunks) {
+      const int last = layers % (degree * chunks);
+      const bool few = layers % degree != 0 && (chunks == 2 || chunks == 4);
+      if (!any || last == 0 || last + kFewerAtEnds >= degree * chunks || few) {
+        add(rules.schedule, chunks);
+      }
     }
   }
-  add(PipelineSchedule::ZbH1, 1);
-  add(PipelineSchedule::ZbvZeroBubble, 2);
   const PipelineSchedule own = base.strategy.pipeline_parallel_schedule;
   const bool listed = std::any_of(found.begin(), found.end(),
                                   [&](const auto& choice) { return choice.first == own; });
@@ -285,13 +287,11 @@ std::vector<LayoutPoint> other_schedules(const LayoutPoint& point, const Scenari
                                          const LayoutConstraints& constraints) {
   if (point.pipeline == 1 || constraints.keep_schedule) return {};
   std::vector<LayoutPoint> found;
-  for (const PipelineSchedule schedule :
-       {PipelineSchedule::ZbH2, PipelineSchedule::InterleavedZeroBubble,
-        PipelineSchedule::DualPipeV, PipelineSchedule::Zb1p, PipelineSchedule::Zb2p,
-        PipelineSchedule::ZbV, PipelineSchedule::VHalf, PipelineSchedule::VMin}) {
+  for (const ScheduleRules& rules : kSchedules) {
+    if (rules.tried != Tried::ForTheBest) continue;
     LayoutPoint p = point;
-    p.schedule = schedule;
-    p.chunks = std::min(2, rules_of(schedule).most_virtual_stages);
+    p.schedule = rules.schedule;
+    p.chunks = std::min(2, rules.most_virtual_stages);
     if (p.pipeline * p.chunks > base.model.layers) continue;
     for (const Recomputation what : kRecomputations) {
       p.recomputation = what;

@@ -46,6 +46,16 @@ enum class WeightVersions {
   Double,   // all passes read the version before the latest
 };
 
+/// How backward passes run.
+enum class Backward {
+  Whole,   // each is one action, which the stage before waits for
+  Split,   // gradients of inputs and of weights are actions of their own
+  Paired,  // likewise, but in the middle a whole one is one action with a forward pass
+};
+
+/// When a search tries a schedule: among its layouts, only for the best of them, or when asked for.
+enum class Tried { First, ForTheBest, WhenAsked };
+
 /// The least number of microbatches of a step for which a schedule is defined on p ranks: per_rank
 /// × p + more.
 struct LeastMicrobatches {
@@ -62,54 +72,75 @@ struct ScheduleRules {
   LeastMicrobatches least = {};
   int copies = 1;  // of the model
   WeightVersions versions = WeightVersions::One;
+  Backward backward = Backward::Whole;
+  bool one_by_one = false;        // after some forward passes, one of each kind in turn, as in 1F1B
+  bool in_rounds = false;         // the chunks of a rank take microbatches in rounds, as in PyTorch
+  bool takes_groups = false;      // … of a size that one may choose
+  bool asks_times = false;        // its actions depend on how long passes take
   bool takes_vocabulary = false;  // with_vocabulary() can put the passes of the vocabulary into it
   bool forwards_first = false;    // a rank begins no backward before its forwards have all ended
+  bool in_pytorch = false;        // torch.distributed.pipelining has it, by this name
+  Tried tried = Tried::WhenAsked;
 
   constexpr int least_microbatches(int p) const { return least.per_rank * p + least.more; }
+  /// Whether a step ends with an empty pipeline.
+  constexpr bool drains() const { return versions == WeightVersions::One; }
 };
 inline constexpr int kMostVirtualStages = 64;
 
 // clang-format off
 inline constexpr std::array kSchedules = {
     ScheduleRules{.schedule = PipelineSchedule::GPipe, .name = "GPipe", .generate = by_rank<gpipe>,
-                  .takes_vocabulary = true, .forwards_first = true},
+                  .takes_vocabulary = true, .forwards_first = true, .in_pytorch = true},
     ScheduleRules{.schedule = PipelineSchedule::OneFOneB, .name = "1F1B",
-                  .generate = by_rank<one_f_one_b>, .takes_vocabulary = true},
+                  .generate = by_rank<one_f_one_b>, .one_by_one = true, .takes_vocabulary = true,
+                  .in_pytorch = true, .tried = Tried::First},
     ScheduleRules{.schedule = PipelineSchedule::Interleaved1F1B, .name = "Interleaved1F1B",
-                  .generate = by_rank<interleaved_1f1b>,
-                  .least_virtual_stages = 2, .most_virtual_stages = kMostVirtualStages,
-                  .takes_vocabulary = true},
+                  .generate = by_rank<interleaved_1f1b>, .least_virtual_stages = 2,
+                  .most_virtual_stages = kMostVirtualStages, .one_by_one = true, .in_rounds = true,
+                  .takes_groups = true, .takes_vocabulary = true, .in_pytorch = true,
+                  .tried = Tried::First},
     ScheduleRules{.schedule = PipelineSchedule::LoopedBFS, .name = "LoopedBFS",
                   .generate = by_rank<looped_bfs>, .most_virtual_stages = kMostVirtualStages,
-                  .takes_vocabulary = true, .forwards_first = true},
+                  .takes_vocabulary = true, .forwards_first = true, .in_pytorch = true},
     ScheduleRules{.schedule = PipelineSchedule::ZbH1, .name = "ZB-H1", .generate = by_rank<zb_h1>,
-                  .least = {1, 0}},
+                  .least = {1, 0}, .backward = Backward::Split, .tried = Tried::First},
     ScheduleRules{.schedule = PipelineSchedule::ZbH2, .name = "ZB-H2", .generate = by_rank<zb_h2>,
-                  .least = {2, -1}},
+                  .least = {2, -1}, .backward = Backward::Split, .tried = Tried::ForTheBest},
     ScheduleRules{.schedule = PipelineSchedule::InterleavedZeroBubble,
                   .name = "InterleavedZeroBubble", .generate = by_rank<interleaved_zero_bubble>,
-                  .most_virtual_stages = kMostVirtualStages},
+                  .most_virtual_stages = kMostVirtualStages, .backward = Backward::Split,
+                  .in_rounds = true, .in_pytorch = true, .tried = Tried::ForTheBest},
     ScheduleRules{.schedule = PipelineSchedule::ZbvZeroBubble, .name = "ZBVZeroBubble",
                   .generate = by_rank<zbv_zero_bubble>, .placement = Placement::V,
-                  .least_virtual_stages = 2, .most_virtual_stages = 2},
+                  .least_virtual_stages = 2, .most_virtual_stages = 2, .backward = Backward::Split,
+                  .in_pytorch = true, .tried = Tried::First},
     ScheduleRules{.schedule = PipelineSchedule::DualPipeV, .name = "DualPipeV",
                   .generate = by_rank<dual_pipe_v>, .placement = Placement::V,
-                  .least_virtual_stages = 2, .most_virtual_stages = 2, .least = {2, 0}},
-    ScheduleRules{.schedule = PipelineSchedule::Zb1p, .name = "ZB-1p", .generate = zb_1p},
-    ScheduleRules{.schedule = PipelineSchedule::Zb2p, .name = "ZB-2p", .generate = zb_2p},
+                  .least_virtual_stages = 2, .most_virtual_stages = 2, .least = {2, 0},
+                  .backward = Backward::Paired, .in_pytorch = true, .tried = Tried::ForTheBest},
+    ScheduleRules{.schedule = PipelineSchedule::Zb1p, .name = "ZB-1p", .generate = zb_1p,
+                  .backward = Backward::Split, .asks_times = true, .tried = Tried::ForTheBest},
+    ScheduleRules{.schedule = PipelineSchedule::Zb2p, .name = "ZB-2p", .generate = zb_2p,
+                  .backward = Backward::Split, .asks_times = true, .tried = Tried::ForTheBest},
     ScheduleRules{.schedule = PipelineSchedule::DualPipe, .name = "DualPipe",
                   .generate = by_rank<dual_pipe>, .placement = Placement::V, .least = {2, 0},
-                  .copies = 2},
+                  .copies = 2, .backward = Backward::Paired},
     ScheduleRules{.schedule = PipelineSchedule::VHalf, .name = "V-Half", .generate = v_half,
-                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2},
+                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2,
+                  .backward = Backward::Split, .asks_times = true, .tried = Tried::ForTheBest},
     ScheduleRules{.schedule = PipelineSchedule::VMin, .name = "V-Min", .generate = v_min,
-                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2},
+                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2,
+                  .backward = Backward::Split, .asks_times = true, .tried = Tried::ForTheBest},
     ScheduleRules{.schedule = PipelineSchedule::PipeDream, .name = "PipeDream",
-                  .generate = by_rank<one_f_one_b>, .versions = WeightVersions::Stashed},
+                  .generate = by_rank<one_f_one_b>, .versions = WeightVersions::Stashed,
+                  .one_by_one = true},
     ScheduleRules{.schedule = PipelineSchedule::PipeDream2bw, .name = "PipeDream-2BW",
-                  .generate = by_rank<one_f_one_b>, .versions = WeightVersions::Double},
+                  .generate = by_rank<one_f_one_b>, .versions = WeightVersions::Double,
+                  .one_by_one = true},
     ScheduleRules{.schedule = PipelineSchedule::ZbV, .name = "ZB-V", .generate = zb_v,
-                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2},
+                  .placement = Placement::V, .least_virtual_stages = 2, .most_virtual_stages = 2,
+                  .backward = Backward::Split, .asks_times = true, .tried = Tried::ForTheBest},
 };
 // clang-format on
 

@@ -139,8 +139,8 @@ std::string_view outside_the_claim(const Scenario& s) {
       s.training.num_layers_at_start_in_bf16 + s.training.num_layers_at_end_in_bf16 > 0) {
     return "stages that begin or end with blocks in 16 bits";
   }
-  if (p.pipeline_parallel_schedule != PipelineSchedule::OneFOneB &&
-      p.pipeline_parallel_schedule != PipelineSchedule::Interleaved1F1B) {
+  const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
+  if (!rules.one_by_one || !rules.drains()) {
     return "schedules other than 1F1B, interleaved or not";
   }
   if (shards && p.zero_stage == 2 && p.pipeline_parallel_virtual_stages > 1) {
@@ -149,11 +149,6 @@ std::string_view outside_the_claim(const Scenario& s) {
   if (!p.pipeline_parallel_schedule_csv.empty()) return "schedules from files";
   if (waits_in_messages(p)) {
     return "messages that are fused or blocking";
-  }
-  const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
-  if (rules.versions != WeightVersions::One) return "pipelines that do not drain";
-  if (rules.copies > 1 || rules.schedule == PipelineSchedule::DualPipeV) {
-    return "passes that run as one";
   }
   if (p.zero_stage == 3 && p.state_shards() > 1 && p.fsdp_max_active_stages > 0 &&
       p.pipeline_parallel_virtual_stages > p.fsdp_max_active_stages) {

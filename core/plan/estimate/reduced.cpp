@@ -82,22 +82,11 @@ Scenario reduced_pipeline(const Scenario& layout, int stages, int blocks, int mi
 }
 
 bool splits_backward(const Scenario& layout) {
-  switch (layout.strategy.pipeline_parallel_schedule) {
-    case PipelineSchedule::GPipe:
-    case PipelineSchedule::OneFOneB:
-    case PipelineSchedule::Interleaved1F1B:
-    case PipelineSchedule::LoopedBFS:
-    case PipelineSchedule::PipeDream:
-    case PipelineSchedule::PipeDream2bw:
-      return false;
-    default:
-      return true;
-  }
+  return rules_of(layout.strategy.pipeline_parallel_schedule).backward != Backward::Whole;
 }
 
 bool mixes_backward(const Scenario& layout) {
-  const PipelineSchedule schedule = layout.strategy.pipeline_parallel_schedule;
-  return schedule == PipelineSchedule::DualPipe || schedule == PipelineSchedule::DualPipeV;
+  return rules_of(layout.strategy.pipeline_parallel_schedule).backward == Backward::Paired;
 }
 
 Scenario with_whole_backward(const Scenario& layout) {
