@@ -134,7 +134,7 @@ Row row_of(const ScenarioKey& key, bool everything) {
   Row row = {{"key", key.name}, {"default", key.value}};
   if (!everything) return row["meaning"] = key.meaning, row;
   row.update({{"values", key.values},
-              {"only", key.whose},
+              {"applies_to", key.whose},
               {"elsewhere", elsewhere(key.name)},
               {"meaning", key.meaning}});
   return row;
@@ -148,7 +148,7 @@ std::string explanation(const std::vector<ScenarioKey>& keys, const Screen& scre
             (key.value.empty() ? "" : " = " + key.value) + "\n";
     for (const auto& [title, words] : {std::pair<const char*, std::string>{"", key.meaning},
                                        {"values: ", key.values},
-                                       {"only of: ", key.whose},
+                                       {"applies to: ", key.whose},
                                        {"elsewhere: ", elsewhere(key.name)}}) {
       if (!words.empty()) text += wrapped("  " + (title + words), screen, 2) + "\n";
     }

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// "KEY is of WHAT: REMEDY" is the message where a scenario is none of these.
+/// "KEY applies only to WHAT: REMEDY" is the message where a scenario is none of these.
 struct Whose {
   const char* what;
   bool (*has)(const Scenario& scenario);
@@ -31,7 +31,8 @@ inline constexpr Whose kEncoders{
 inline constexpr Whose kLatent{"latent attention",
                                [](const Scenario& s) { return s.model.is_latent(); },
                                "give model.kv_lora_rank, too"};
-inline constexpr Whose kExperts{"experts", [](const Scenario& s) { return s.model.experts > 0; },
+inline constexpr Whose kExperts{"models with experts",
+                                [](const Scenario& s) { return s.model.experts > 0; },
                                 "give model.experts, too"};
 inline constexpr Whose kResnets{"batch norm, which only the resnet architecture has",
                                 [](const Scenario& s) { return s.model.has_batch_norm(); }};
@@ -41,7 +42,7 @@ inline constexpr Whose kVit{"the vit architecture", [](const Scenario& s) {
                               return s.model.architecture == Architecture::Vit;
                             }};
 
-inline constexpr Whose kAdapters{"adapters",
+inline constexpr Whose kAdapters{"adapters (LoRA)",
                                  [](const Scenario& s) { return s.model.lora.rank != 0; },
                                  "give lora.rank, such as 8"};
 inline constexpr Whose kFp8{"FP8 training",
@@ -67,10 +68,9 @@ inline constexpr Whose kDocuments{
     [](const Scenario& s) { return s.training.has_documents() || s.training.reset_position_ids; },
     "give reset_attention_mask or eod_mask_loss, too"};
 
-inline constexpr Whose kInterleaved{"the schedule Interleaved1F1B", [](const Scenario& s) {
-                                      return s.strategy.pipeline_parallel_schedule ==
-                                             PipelineSchedule::Interleaved1F1B;
-                                    }};
+inline constexpr Whose kInterleaved{
+    "the schedule Interleaved1F1B",
+    [](const Scenario& s) { return rules_of(s.strategy.pipeline_parallel_schedule).takes_groups; }};
 inline constexpr Whose kDividedVocabulary{
     "vocabularies that a pipeline divides",
     [](const Scenario& s) { return s.strategy.vocabulary_parallel_pipeline; },

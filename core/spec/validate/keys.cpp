@@ -29,7 +29,8 @@ class KeyCheck {
   void key(const char* name, const T& member, UnitPrefix prefix, const Range& range = {}) {
     const T& usual = *static_cast<const T*>(*usual_++);
     if (!applies_) {
-      if (member != usual) add(name, "is of " + std::string(whose_->what) + ": " + whose_->remedy);
+      if (member != usual)
+        add(name, "applies only to " + std::string(whose_->what) + ": " + whose_->remedy);
     } else if constexpr (requires { number(member); }) {
       if (range.text().empty()) return;
       const double written = from_si(prefix, number(member));

@@ -317,7 +317,6 @@ void validate_schedule(const Scenario& s, Faults& faults) {
   }
   const int group = strategy.pipeline_parallel_microbatch_group_size;
   const std::string group_key = "parallelism.pipeline_parallel_microbatch_group_size";
-  const bool interleaved = rules.schedule == PipelineSchedule::Interleaved1F1B;
   if (group != 0) {
     if (group < std::min(p, m) || group > m) {
       faults.add(group_key, "pipeline_parallel_microbatch_group_size=" + std::to_string(group) +
@@ -330,14 +329,15 @@ void validate_schedule(const Scenario& s, Faults& faults) {
                                 " microbatches for the last, fewer than the " + std::to_string(p) +
                                 " ranks");
     }
-  } else if (interleaved || rules.schedule == PipelineSchedule::InterleavedZeroBubble) {
+  } else if (rules.in_rounds) {
     const int rounds = std::max(1, m / p);
     if (m % rounds != 0) {
       faults.add(
           microbatches,
           name + " on " + std::to_string(p) + " ranks runs " + std::to_string(rounds) +
               " rounds of microbatches, which do not divide " + std::to_string(m) +
-              (interleaved ? "; pipeline_parallel_microbatch_group_size sets other groups" : ""));
+              (rules.takes_groups ? "; pipeline_parallel_microbatch_group_size sets other groups"
+                                  : ""));
     }
   }
 }

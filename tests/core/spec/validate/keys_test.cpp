@@ -110,7 +110,8 @@ int spoil_each(const Scenario& sound, Spoil how) {
     CHECK(faults.front().key == spoiler.key());
     CHECK(faults.front().error.message.starts_with(spoiler.key() + " "));
     if (how == Spoil::Foreign) {
-      CHECK(faults.front().error.message.find("is of " + spoiler.what()) != std::string::npos);
+      CHECK(faults.front().error.message.find("applies only to " + spoiler.what()) !=
+            std::string::npos);
     }
   }
 }
