@@ -77,5 +77,27 @@ TEST_CASE("campaign says what it lacks", "[cli]") {
   CHECK_THAT(stuck.err, ContainsSubstring("makes no progress"));
 }
 
+TEST_CASE("validate lays published campaigns beside simulated ones", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "campaigns.csv";
+  write_bytes(path,
+              "id,source,model,cluster,gpus,tokens_b,gpu_hours,seq,global_batch_seqs,tp,pp,"
+              "micro_batch\n"
+              "small,http://a,gpt2-124m,h100,16,10,20,1024,256,1,1,16\n"
+              "free,http://b,gpt2-124m,h100,8,10,20,1024,256,,,\n");
+  const CommandOutcome o = lockstep({"validate", path, "--json"});
+  INFO(o.err);
+  REQUIRE(o.exit_code == 0);
+  const auto json = nlohmann::json::parse(o.out);
+  REQUIRE(json["rows"].size() == 2);
+  CHECK(json["rows"][0]["layout_given"] == true);
+  CHECK(json["rows"][1]["layout_given"] == false);
+  const double error = json["rows"][0]["error"];
+  CHECK(json["median_error_layout_given"].get<double>() == Approx(std::abs(error)));
+  CHECK(lockstep({"validate", path, "--row", "none"}).exit_code == 2);
+  const CommandOutcome text = lockstep({"validate", path, "--row", "small"});
+  CHECK_THAT(text.out, ContainsSubstring("median error where the layout is given"));
+}
+
 }  // namespace
 }  // namespace lockstep

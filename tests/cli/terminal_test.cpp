@@ -87,7 +87,8 @@ TEST_CASE("at 80 columns no line of any command is wider", "[cli]") {
       {"calibrate", {}},  // takes half a minute; its table is as wide as a profile's figures
       {"validate",
        {{kRoot + "/validation/collectives.csv", "--rows"},
-        {kRoot + "/validation/training.csv", "--source", "zb-*", "--rows"}}},
+        {kRoot + "/validation/training.csv", "--source", "zb-*", "--rows"},
+        {kRoot + "/validation/campaigns.csv", "--row", "bloom-176b"}}},
       {"collective", {{"--sweep", "--nodes", "4"}, {"--cluster", "a100-80"}}},
       {"fit", {}},     // needs measurements: fit_test.cpp
       {"sample", {}},  // a text
