@@ -2,6 +2,7 @@
 // the exit code.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -117,6 +118,15 @@ struct SearchArguments {
 };
 const std::vector<std::string>& search_types();
 int search_command(const SearchArguments& arguments, const Console& console);
+
+struct CampaignArguments {
+  std::string scenario;
+  std::vector<std::string> set;
+  std::uint64_t seed = 1;  // of the first campaign
+  int runs = 1000;         // campaigns that are simulated
+  bool json = false;
+};
+int campaign_command(const CampaignArguments& arguments, const Console& console);
 
 struct ValidateArguments : RowChoice {
   std::vector<std::string> set;  // overrides of every scenario

@@ -34,6 +34,8 @@ constexpr Example kExamples[] = {
      "the five fastest layouts"},
     {"search", "search scenarios/published/gpt2-1558m-h100.toml --sensitivity",
      "the fastest, and what the choice depends on"},
+    {"campaign", "campaign scenarios/published/llama3-405b-16384xh100.toml",
+     "Llama 3.1 405B on 16,384 H100s that fail"},
     {"calibrate", "calibrate --backend cpu --quick --out here.toml",
      "a profile of this machine, for cluster.profile"},
     {"validate", "validate validation/training.csv --source 'zb-*' --rows",

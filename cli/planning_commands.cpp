@@ -15,6 +15,9 @@ void PlanningCommands::add_to(CLI::App& app, std::function<int()>& command) {
   sub = app.add_subcommand("search", "the fastest layouts of a scenario's cluster");
   add_search(sub);
   runs(sub, [this] { return search_command(search_, console_); });
+  sub = app.add_subcommand("campaign", "a training of weeks on machines that fail");
+  add_campaign(sub);
+  runs(sub, [this] { return campaign_command(campaign_, console_); });
 }
 
 void PlanningCommands::add_search(CLI::App* sub) {
@@ -57,6 +60,22 @@ void PlanningCommands::add_search(CLI::App* sub) {
   sub->add_flag("--json", search_.json, "print all that fit as JSON instead of a table");
   sub->add_flag("--quiet", search_.quiet, "no progress");
   sub->add_flag("--verbose", search_.verbose, "say why layouts were left out, and how many");
+}
+
+void PlanningCommands::add_campaign(CLI::App* sub) {
+  sub->add_option("scenario", campaign_.scenario, "a scenario with [campaign] (TOML)")
+      ->required()
+      ->type_name("FILE");
+  sub->add_option("--set", campaign_.set, "override a key of the scenario, several times")
+      ->type_name("SECTION.KEY=VALUE")
+      ->take_all()
+      ->expected(1);
+  sub->add_option("--runs", campaign_.runs, "campaigns to simulate")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  sub->add_option("--seed", campaign_.seed, "of the failures of the first; the others follow")
+      ->capture_default_str();
+  sub->add_flag("--json", campaign_.json, "print the answers as JSON");
 }
 
 void PlanningCommands::add_recommend(CLI::App* sub) {

@@ -21,10 +21,12 @@ class PlanningCommands {
  private:
   void add_recommend(CLI::App* sub);
   void add_search(CLI::App* sub);
+  void add_campaign(CLI::App* sub);
 
   const Console& console_;
   RecommendArguments recommend_;
   SearchArguments search_;
+  CampaignArguments campaign_;
 };
 
 }  // namespace lockstep

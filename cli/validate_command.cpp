@@ -6,8 +6,10 @@
 #include <chrono>
 
 #include "cli/commands.hpp"
+#include "cli/validate_campaigns.hpp"
 #include "cli/validation_text.hpp"
 #include "core/base/thread_team.hpp"
+#include "core/campaign/anchors.hpp"
 #include "core/run_folder/run_folder.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/session/simulation.hpp"
@@ -109,6 +111,7 @@ int validate_training(const ValidateArguments& arguments, const CsvTable& table,
 int validate_command(const ValidateArguments& arguments, const Console& console) {
   const Result<CsvTable> table = read_csv(arguments.file);
   if (!table) return report_error(console, table.error());
+  if (has_campaigns(*table)) return validate_campaigns(arguments, *table, console);
   return has_collectives(*table) ? validate_collectives(arguments, *table, console)
                                  : validate_training(arguments, *table, console);
 }

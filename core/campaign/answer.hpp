@@ -17,7 +17,7 @@ struct CampaignAnswer {
   std::vector<double> closed_goodput;  // of each phase, by renewal theory
   IntervalAnswer interval;             // of the longest phase
   int spares = 0;                      // that are enough for it
-  std::vector<CampaignGain> gains;     // those that save most days first
+  std::vector<CampaignGain> gains;     // the best goodput first
 };
 /// Simulates so many campaigns, with the seeds from `seed` on, and asks what would help. Errors:
 /// those of campaign_facts(), and InvalidSpec for a campaign that makes no progress.

@@ -155,8 +155,9 @@ std::vector<CampaignGain> campaign_gains(const CampaignFacts& facts, std::uint64
     list.push_back({change.words, now.days.mean - then.days.mean,
                     now.dollars.mean - then.dollars.mean, then.goodput.mean});
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const CampaignGain& a, const CampaignGain& b) { return a.days > b.days; });
+  std::stable_sort(list.begin(), list.end(), [](const CampaignGain& a, const CampaignGain& b) {
+    return a.goodput > b.goodput;
+  });
   return list;
 }
 

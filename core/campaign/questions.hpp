@@ -33,7 +33,7 @@ struct CampaignGain {
   double goodput = 0;            // of the changed campaign, on average
 };
 /// Simulates each change that applies, with the same seeds, and with intervals that are best for
-/// it; those that save most days first.
+/// it; the best goodput first.
 std::vector<CampaignGain> campaign_gains(const CampaignFacts& facts, std::uint64_t seed, int runs);
 
 /// Spares of which there are too few for one moment in a hundred at most, in the longest phase.

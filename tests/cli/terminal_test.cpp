@@ -81,10 +81,14 @@ TEST_CASE("at 80 columns no line of any command is wider", "[cli]") {
        {{"--model", "gpt2-124m", "--cluster", "a100-80"},
         {"--params", "70B", "--gpu-mem", "64", "--gpus", "8"}}},
       {"search", {{tiny, "--sensitivity", "--verbose"}, {large, "--nodes", "1,2"}}},
+      {"campaign",
+       {{kRoot + "/scenarios/published/llama3-405b-16384xh100.toml", "--runs", "10"},
+        {large, "--campaign.days=30", "--campaign.failures=bloom", "--runs", "10"}}},
       {"calibrate", {}},  // takes half a minute; its table is as wide as a profile's figures
       {"validate",
        {{kRoot + "/validation/collectives.csv", "--rows"},
-        {kRoot + "/validation/training.csv", "--source", "zb-*", "--rows"}}},
+        {kRoot + "/validation/training.csv", "--source", "zb-*", "--rows"},
+        {kRoot + "/validation/campaigns.csv", "--row", "bloom-176b"}}},
       {"collective", {{"--sweep", "--nodes", "4"}, {"--cluster", "a100-80"}}},
       {"fit", {}},     // needs measurements: fit_test.cpp
       {"sample", {}},  // a text
