@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -118,6 +119,23 @@ long vocabulary(const TrainingRow& row) {
   const long words = row.vocab.value_or(bloom ? 250680 : 50257);
   const long multiple = 128 * row.tp.value_or(1);
   return (words + multiple - 1) / multiple * multiple;
+}
+
+long ffn_hidden_of(const TrainingRow& row) {
+  constexpr double kStep = 256;
+  if (row.ffn_hidden) return *row.ffn_hidden;
+  const auto h = static_cast<double>(*row.hidden);
+  if (!is_llama(row)) return 4 * *row.hidden;
+  double f = h * 8 / 3;
+  if (row.params_b && row.layers && row.heads && row.vocab) {
+    const auto l = static_cast<double>(*row.layers);
+    const double groups =
+        static_cast<double>(row.kv_heads.value_or(*row.heads)) / static_cast<double>(*row.heads);
+    const double rest = 2 * static_cast<double>(*row.vocab) * h + l * h * h * (2 + 2 * groups);
+    const double left = (*row.params_b * 1e9 - rest) / (3 * l * h);
+    if (left > h / 2 && left < 8 * h) f = left;
+  }
+  return static_cast<long>(std::round(f / kStep) * kStep);
 }
 
 std::optional<double> counted_flops(const TrainingRow& row, FlopConvention convention) {

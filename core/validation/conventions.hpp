@@ -32,6 +32,11 @@ long shard_of(const TrainingRow& row, long replicas, long node);
 /// Whether the row's gradients are summed in 16 bits.
 bool sums_in_16_bits(const TrainingRow& row);
 
+/// The width of the feed-forward part: as given, or 4 × hidden, or, of a Llama, what its parameters
+/// leave for three matrices, in steps of 256; 8/3 × hidden, as Llama has it, where they are not
+/// given. Requires hidden.
+long ffn_hidden_of(const TrainingRow& row);
+
 /// The operations of a step on all GPUs as the source counts them; nullopt if a size is missing.
 std::optional<double> counted_flops(const TrainingRow& row, FlopConvention convention);
 

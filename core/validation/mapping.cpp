@@ -143,7 +143,7 @@ long vocabulary_lag(const TrainingRow& row, const Layout& layout) {
 
 void write_model(const TrainingRow& row, ScenarioText& out) {
   const bool llama = is_llama(row);
-  const long ffn_hidden = row.ffn_hidden.value_or(4 * *row.hidden);
+  const long ffn_hidden = ffn_hidden_of(row);
   out.section("model");
   out.key("name", row.model);
   out.key("architecture", llama ? "llama" : "gpt2");

@@ -54,6 +54,23 @@ TEST_CASE("each convention counts what its formula says", "[validation]") {
         Approx(tokens * (6 * (l * (2.5 * h * h + 3 * h * 8192) + v * h) + 12 * l * h * s)));
 }
 
+TEST_CASE("a feed-forward part that is not given is what the parameters leave", "[validation]") {
+  const test::Cells llama = {{"model", "Llama-3-style 7B"},
+                             {"hidden", "4096"},
+                             {"layers", "32"},
+                             {"heads", "32"},
+                             {"kv_heads", "8"},
+                             {"vocab", "128256"}};
+  const auto width = [&](const char* params_b) {
+    test::Cells cells = llama;
+    cells.emplace_back("params_b", params_b);
+    return ffn_hidden_of(training_row(cells));
+  };
+  CHECK(width("8.03") == 14336);                     // Llama 3 8B's
+  CHECK(width("") == 11008);                         // Llama 2 7B's
+  CHECK(ffn_hidden_of(training_row()) == 4 * 2048);  // a GPT's
+}
+
 TEST_CASE("what a row states decides, and what it leaves out is its software's", "[validation]") {
   const auto of = [](const test::Cells& cells) { return conventions_of(training_row(cells)); };
   const RowConventions nemo = of({{"framework", "NeMo 24.07"}, {"hw", "H100"}});
