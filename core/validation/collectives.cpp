@@ -8,7 +8,7 @@
 
 #include "core/base/index_vector.hpp"
 #include "core/scenario/scenario_file.hpp"
-#include "core/validation/mapping.hpp"
+#include "core/validation/hardware_words.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,95 +1,141 @@
 #include "core/validation/conventions.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "core/validation/hardware_words.hpp"
 
 namespace lockstep {
 namespace {
 
 using enum DataParallelOverlap;
-using enum FlopConvention;
 using enum GradientType;
-using enum MeasuredMemory;
 
-// The columns are prefix, TFLOP/s, overlap, distributed optimizer, sequence parallel, type of
-// gradients, framework and memory.
-constexpr std::array kConventions = {
-    SourceConvention{"", Model, Gradients},
-    // Megatron-LM until 2022: gradients are reduced after the backward pass, and summed up in
-    // float32 only with bfloat16 (arguments.py, accumulate_allreduce_grads_in_fp32).
-    SourceConvention{"sc21", Narayanan, None, false, false, AsFloat16, "megatron-2021"},
-    SourceConvention{"kor22", Narayanan, None, false, false, Float32, "megatron-2023"},
-    // Its README of 2020 trains large models with --DDP-impl torch, which overlaps. Without overlap
-    // the gradients of 8.7B on 128 replicas would add 0.2 s on the wire alone; 0.04 s were
-    // measured.
-    SourceConvention{"mlm2020", Narayanan, Gradients, false, false, AsFloat16, "megatron-2020"},
-    SourceConvention{"mtnlg", Narayanan, None, false, false, AsFloat16, "megatron-2021"},
-    // Its scripts train in fp16 without --accumulate-allreduce-grads-in-fp32; its runtime prints
-    // max_memory_allocated() // 1000000 (sail-sg/zero-bubble-pipeline-parallelism). vocabpp is of
-    // the same group, and its memory is 16 bytes a parameter at every vocabulary.
-    SourceConvention{"zb", Narayanan, None, false, false, AsFloat16, "megatron-2023",
-                     AllocatedDecimal},
-    SourceConvention{"vocabpp", Model, None, false, false, AsFloat16, "megatron-2024"},
-    // Megatron-DeepSpeed in float16 (data/README.md, src/predictor.py), without overlap (configs);
-    // its Dockerfile has PyTorch 2.0.
-    SourceConvention{"vtrain", Narayanan, None, false, false, AsParameters, "deepspeed-2022"},
-    // DeepSpeed's ZeRO-3 of the same table gathers and reduces in the type of the parameters.
-    SourceConvention{"sc21-t2", Narayanan, Gradients, false, false, AsParameters, "deepspeed-2021"},
-    // Megatron-DeepSpeed: its pipeline engine reduces after the last microbatch; "fp16 grad
-    // accumulates in fp16", and memory is read with nvidia-smi (chronicles-prequel.md).
-    SourceConvention{"bloom", Narayanan, None, false, false, AsFloat16, "bigscience-2022", Process},
-    SourceConvention{"tr3m", ParametersOnly, None, true, false, AsFloat16, "deepspeed-2021",
-                     Process},  // its script has ZERO_STAGE=1
-    // NeMo and Megatron Core since 2023: distributed optimizer, sequence parallelism with TP, both
-    // overlaps. NeMo's recipes have grad_sync_dtype: bf16, later grad_reduce_in_fp32 = False;
-    // Megatron's example for Llama has --grad-reduce-in-bf16.
-    SourceConvention{"dgxc", Model, GradientsAndParameters, true, true, AsParameters,
-                     "megatron-core"},
-    SourceConvention{"nemo2407", Model, GradientsAndParameters, true, true, AsParameters,
-                     "megatron-core"},
-    SourceConvention{"mlm-llama", Model, GradientsAndParameters, true, true, AsParameters,
-                     "megatron-core"},
-    SourceConvention{"mbridge", CausalModel, GradientsAndParameters, true, true, Float32,
-                     "megatron-core"},
-    SourceConvention{"mlm-golden", Model, GradientsAndParameters, true, false, Float32,
-                     "megatron-tests"},  // its YAML
-    SourceConvention{"megascale", Model, GradientsAndParameters, true, true, Float32,
-                     "megatron-core"},
-    // SimuMax ran Megatron Core with every overlap off.
-    SourceConvention{"simumax", Model, None, true, true, Float32, "megatron-core"},
-    // llm-foundry of 2023: Composer's mixed precision DEFAULT and PURE reduce in autocast's type.
-    SourceConvention{"mosaic", Model, Gradients, false, false, AsParameters, "llm-foundry"},
-    SourceConvention{"nanotron", Model, Gradients, false, false, Float32, "nanotron"},
-    SourceConvention{"torchtitan", Model, Gradients, false, false, Float32, "torchtitan"},
-    // llm.c adds gradients up in bfloat16.
-    SourceConvention{"llmc", Model, Gradients, false, false, AsParameters, "llm.c"},
-};
+bool says_any(std::string_view text, std::initializer_list<std::string_view> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
+                     [&](std::string_view phrase) { return has_words(text, phrase); });
+}
+
+/// Letters and digits alone, in lower case, without "stage": "zero3" of "ZeRO stage 3".
+std::string squeezed(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter) != 0) result += static_cast<char>(std::tolower(letter));
+  }
+  if (const std::size_t at = result.find("stage"); at != std::string::npos) result.erase(at, 5);
+  return result;
+}
+
+KnownOfRun known_of(const TrainingRow& row) {
+  KnownOfRun run;
+  run.words = row.framework;
+  if (run.words.empty()) run.words = row.fsdp_or_zero + "; " + row.notes + "; " + row.source;
+  run.compute_capability = card_of(row.hw).compute_capability;
+  run.divides_layers = row.tp.value_or(1) * row.pp.value_or(1) > 1;
+  run.zero_stage = zero_stage_of(row).value_or(0);
+  return run;
+}
+
+DataParallelOverlap overlap_of(const TrainingRow& row, DataParallelOverlap usual) {
+  if (row.overlap) return *row.overlap;
+  if (says_any(row.notes, {"not overlapped", "no overlap"})) return None;
+  if (has_words(row.fsdp_or_zero, "overlapped")) return GradientsAndParameters;
+  return usual;
+}
+
+bool is_megatron(std::string_view preset) {
+  return preset.starts_with("megatron") || preset.starts_with("deepspeed") ||
+         preset.starts_with("bigscience");
+}
 
 }  // namespace
 
-const SourceConvention& convention_of(const TrainingRow& row) {
-  const std::string group = row.group();
-  const SourceConvention* best = kConventions.data();
-  for (const SourceConvention& c : kConventions) {
-    if (group.starts_with(c.prefix) && c.prefix.size() > best->prefix.size()) best = &c;
+RowConventions conventions_of(const TrainingRow& row) {
+  RowConventions result{usual_framework(known_of(row))};
+  UsualFramework& software = result.software;
+  software.overlap = overlap_of(row, software.overlap);
+  software.gradients = row.gradient_dtype.value_or(software.gradients);
+  const bool counts_again = is_megatron(software.preset) && software.preset != "megatron-core" &&
+                            software.preset != "megatron-tests";
+  const bool bridge = says_any(known_of(row).words, {"megatron bridge", "megatron-bridge"});
+  result.flops = row.flop_convention.value_or(counts_again ? FlopConvention::Narayanan
+                                              : bridge     ? FlopConvention::CausalModel
+                                                           : FlopConvention::Model);
+  const bool process = says_any(row.notes, {"whole process", "nvidia-smi", "of the card"});
+  result.memory =
+      row.memory_measure.value_or(process ? MeasuredMemory::Process : MeasuredMemory::Allocated);
+  return result;
+}
+
+std::optional<int> zero_stage_of(const TrainingRow& row) {
+  const std::string words = squeezed(row.fsdp_or_zero);
+  if (words.empty()) return std::nullopt;
+  // The first that the text contains.
+  constexpr std::array<std::pair<std::string_view, int>, 9> kStages = {{{"zero2", 2},
+                                                                        {"gradop", 2},
+                                                                        {"zero3", 3},
+                                                                        {"fsdp", 3},
+                                                                        {"fullshard", 3},
+                                                                        {"hybridshard", 3},
+                                                                        {"zero1", 1},
+                                                                        {"distopt", 1},
+                                                                        {"hsdp", 3}}};
+  for (const auto& [name, stage] : kStages) {
+    if (words.find(name) != std::string::npos) return stage;
   }
-  return *best;
+  return 0;
+}
+
+long shard_of(const TrainingRow& row, long replicas, long node) {
+  const std::string words = squeezed(row.fsdp_or_zero);
+  const bool hybrid =
+      words.find("hybrid") != std::string::npos || words.find("hsdp") != std::string::npos;
+  for (const std::string_view key : {"within", "fsdp", "hsdp"}) {
+    const std::size_t at = words.find(key);
+    if (at == std::string::npos) continue;
+    long ranks = 0;
+    std::from_chars(words.data() + at + key.size(), words.data() + words.size(), ranks);
+    if (ranks > 2 && replicas % ranks == 0) return ranks;
+  }
+  return hybrid && replicas % node == 0 ? node : replicas;
 }
 
 bool sums_in_16_bits(const TrainingRow& row) {
-  const GradientType type = convention_of(row).gradients;
+  const GradientType type = conventions_of(row).software.gradients;
   return type == AsParameters ||
-         (type == AsFloat16 && row.precision.find("fp16") != std::string::npos);
+         (type == HalfAsParameters && row.precision.find("fp16") != std::string::npos);
 }
 
 long vocabulary(const TrainingRow& row) {
-  const std::string_view framework = convention_of(row).framework;
-  const bool pads = framework.starts_with("megatron") || framework.starts_with("deepspeed") ||
-                    framework.starts_with("bigscience");
-  if (row.vocab && !pads) return *row.vocab;
+  if (row.vocab && !is_megatron(conventions_of(row).software.preset)) return *row.vocab;
   const bool bloom = row.notes.find("250k") != std::string::npos;
   const long words = row.vocab.value_or(bloom ? 250680 : 50257);
   const long multiple = 128 * row.tp.value_or(1);
   return (words + multiple - 1) / multiple * multiple;
+}
+
+long ffn_hidden_of(const TrainingRow& row) {
+  constexpr double kStep = 256;
+  if (row.ffn_hidden) return *row.ffn_hidden;
+  const auto h = static_cast<double>(*row.hidden);
+  if (!is_llama(row)) return 4 * *row.hidden;
+  double f = h * 8 / 3;
+  if (row.params_b && row.layers && row.heads && row.vocab) {
+    const auto l = static_cast<double>(*row.layers);
+    const double groups =
+        static_cast<double>(row.kv_heads.value_or(*row.heads)) / static_cast<double>(*row.heads);
+    const double rest = 2 * static_cast<double>(*row.vocab) * h + l * h * h * (2 + 2 * groups);
+    const double left = (*row.params_b * 1e9 - rest) / (3 * l * h);
+    if (left > h / 2 && left < 8 * h) f = left;
+  }
+  return static_cast<long>(std::round(f / kStep) * kStep);
 }
 
 std::optional<double> counted_flops(const TrainingRow& row, FlopConvention convention) {
@@ -110,7 +156,10 @@ std::optional<double> counted_flops(const TrainingRow& row, FlopConvention conve
   const double groups = row.kv_heads && row.heads
                             ? static_cast<double>(*row.kv_heads) / static_cast<double>(*row.heads)
                             : 1;
-  const double f = row.ffn_hidden ? static_cast<double>(*row.ffn_hidden) : 4 * h;
+  const long chosen = row.experts ? row.experts_per_token.value_or(1) : 1;
+  const double f = row.ffn_hidden
+                       ? static_cast<double>(chosen * row.expert_ffn.value_or(*row.ffn_hidden))
+                       : 4 * h;
   const double products = l * (h * h * (2 + 2 * groups) + (llama ? 3 : 2) * h * f) + v * h;
   const double seen = convention == FlopConvention::CausalModel ? 6 : 12;
   return tokens * (6 * products + seen * l * h * s);
@@ -125,7 +174,7 @@ std::optional<double> measured_step_time(const TrainingRow& row) {
            (gpus * *row.tokens_per_s_per_gpu);
   }
   if (!row.tflops_per_gpu) return std::nullopt;
-  const auto flops = counted_flops(row, convention_of(row).flops);
+  const auto flops = counted_flops(row, conventions_of(row).flops);
   if (!flops) return std::nullopt;
   return *flops / (gpus * *row.tflops_per_gpu * 1e12);
 }

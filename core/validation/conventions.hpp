@@ -1,56 +1,47 @@
-// Conventions: what the rows of a source do not say because its software always does it, and what
-// its TFLOP/s count. Each source has a line, with its reason (docs/validation.md); no line has a
-// number that was fitted.
+// Conventions: what a published row says of its software and its figures, and where it says
+// nothing, what is usual for the software that it names (core/spec/usual_framework.hpp).
 #pragma once
 
 #include <optional>
-#include <string_view>
+#include <string>
 
+#include "core/spec/usual_framework.hpp"
 #include "core/validation/training_row.hpp"
 
 namespace lockstep {
 
-/// What a source divides by the step time to print TFLOP/s (validation/README.md).
-enum class FlopConvention {
-  Model,        // 6 N + 12 L h s per token for N weights of products: full attention, no recompute
-  CausalModel,  // 6 N + 6 L h s: attention is counted for the tokens that a token sees
-  Narayanan,    // 96 B s l h² (1 + s / 6h + V / 16 l h): a fourth pass (arXiv 2104.04473)
-  ParametersOnly,  // 8 × parameters per token; 6 × if nothing is recomputed
-};
-
-/// What data-parallel communication runs beside the backward or forward pass, instead of after it.
-enum class DataParallelOverlap { None, Gradients, GradientsAndParameters };
-
-/// In which type gradients are summed.
-enum class GradientType { Float32, AsParameters, AsFloat16 };  // AsFloat16: 16 bits in fp16 runs
-
-/// What a source's figures of memory count: the most that PyTorch had allocated, in GiB or in GB of
-/// 10⁹ bytes, or all that the process held (nvidia-smi), in GiB.
-enum class MeasuredMemory { Allocated, AllocatedDecimal, Process };
-
-struct SourceConvention {
-  std::string_view prefix;  // with which TrainingRow::group() begins
+struct RowConventions {
+  UsualFramework software;  // with what the row says in place of what is usual
   FlopConvention flops = FlopConvention::Model;
-  DataParallelOverlap overlap = DataParallelOverlap::Gradients;
-  bool distributed_optimizer = false;  // ZeRO-1 if fsdp_or_zero is empty
-  bool sequence_parallel = false;      // with tensor parallelism, if sp is empty
-  GradientType gradients = GradientType::Float32;
-  std::string_view framework = "fsdp-eager";  // preset (frameworks/*.toml)
   MeasuredMemory memory = MeasuredMemory::Allocated;
 };
 
-/// The line with the longest prefix with which the row's group begins; PyTorch's conventions if
-/// there is none.
-const SourceConvention& convention_of(const TrainingRow& row);
+/// The columns decide; the column `framework` names the software, and where it is empty, what the
+/// columns fsdp_or_zero, notes and source mention. Memory is a process's where the notes say so
+/// ("whole process", "nvidia-smi", "of the card"). TFLOP/s are Narayanan's where Megatron-LM until
+/// 2023 or DeepSpeed printed them, and count causal attention once where Megatron Bridge did.
+RowConventions conventions_of(const TrainingRow& row);
+
+/// The stage of ZeRO that fsdp_or_zero names; nullopt if it names none.
+std::optional<int> zero_stage_of(const TrainingRow& row);
+/// How many ranks share states with that stage, of `replicas`: "fsdp128", "hybrid shard, within 4",
+/// or, of a hybrid shard without a number, those of an NVLink domain of `node` GPUs. "FSDP1" and
+/// "FSDP2" are names of PyTorch's interfaces.
+long shard_of(const TrainingRow& row, long replicas, long node);
 
 /// Whether the row's gradients are summed in 16 bits.
 bool sums_in_16_bits(const TrainingRow& row);
 
+/// The width of the feed-forward part: as given, or 4 × hidden, or, of a Llama, what its parameters
+/// leave for three matrices, in steps of 256; 8/3 × hidden, as Llama has it, where they are not
+/// given. Requires hidden.
+long ffn_hidden_of(const TrainingRow& row);
+
 /// The operations of a step on all GPUs as the source counts them; nullopt if a size is missing.
 std::optional<double> counted_flops(const TrainingRow& row, FlopConvention convention);
 
-/// The step time, as printed, or computed from tokens/s, or from TFLOP/s by the source's
-/// convention. nullopt if the row has none of these, or not what the conversion needs.
+/// The step time, as printed, or computed from tokens/s, or from TFLOP/s by the row's convention.
+/// nullopt if the row has none of these, or not what the conversion needs.
 std::optional<double> measured_step_time(const TrainingRow& row);
 
 /// The row's vocabulary. For a GPT without one it is the 50,257 words of GPT-2, or BLOOM's 250,680

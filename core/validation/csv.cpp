@@ -1,5 +1,6 @@
 #include "core/validation/csv.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -139,6 +140,16 @@ void CsvRowReader::note(const CsvField& field, std::string message) {
 std::string CsvRowReader::text(std::string_view column) const {
   const CsvField* f = field(column);
   return f == nullptr ? "" : f->text;
+}
+
+std::string CsvRowReader::word(std::string_view column, const std::vector<std::string>& words) {
+  const CsvField* f = field(column);
+  if (f == nullptr || f->text.empty()) return "";
+  if (std::find(words.begin(), words.end(), f->text) != words.end()) return f->text;
+  std::string valid;
+  for (const std::string& word : words) valid += (valid.empty() ? "" : ", ") + word;
+  note(*f, "'" + std::string(column) + "' is empty or one of " + valid + ", got '" + f->text + "'");
+  return "";
 }
 
 std::string CsvRowReader::needed(std::string_view column) {

@@ -40,6 +40,8 @@ class CsvRowReader {
   /// 10^18.
   std::optional<double> number(std::string_view column);
   std::optional<long> count(std::string_view column);  // the same for a whole number
+  /// The text of a field that is empty or one of `words`; notes another one.
+  std::string word(std::string_view column, const std::vector<std::string>& words);
   /// The text of a field that must not be empty; notes one that is.
   std::string needed(std::string_view column);
 

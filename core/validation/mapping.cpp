@@ -4,11 +4,13 @@
 #include <array>
 #include <charconv>
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/conventions.hpp"
+#include "core/validation/hardware_words.hpp"
 
 namespace lockstep {
 namespace {
@@ -61,9 +63,21 @@ class ScenarioText {
   std::string text_;
 };
 
+/// How many GPUs NVLink connects: those of the domain that is named, whatever a tray holds, or of
+/// the node, or 8. Jobs get as many GPUs of every domain, in whole trays of four (Slurm's block
+/// topology), so that no group straddles two: 64 of 72 where the number of GPUs is a power of two.
+long gpus_of_node(const TrainingRow& row) {
+  const auto domain = nvlink_domain(row.hw, row.interconnect);
+  if (!domain) return row.gpus_per_node.value_or(8);
+  for (long used = *domain; used > 4; used -= 4) {
+    if (*row.gpus % used == 0) return used;
+  }
+  return *domain;
+}
+
 /// The degrees and the batch of a row, with what it leaves out filled in.
 struct Layout {
-  long tp = 1, pp = 1, vpp = 1, cp = 1, dp = 1;
+  long tp = 1, pp = 1, vpp = 1, cp = 1, dp = 1, ep = 1;
   long micro_batch = 1, microbatches = 1;  // sequences; number per rank and step
   int zero_stage = 0;
   long shard = 1;  // number of ranks that share states
@@ -74,6 +88,7 @@ std::string read_layout(const TrainingRow& row, Layout& layout) {
   layout.tp = row.tp.value_or(1);
   layout.pp = row.pp.value_or(1);
   layout.cp = row.noted_count("cp=", 1);
+  layout.ep = row.experts ? row.noted_count("ep=", 1) : 1;
   layout.vpp = row.vpp.value_or(1);
   const long model_ranks = layout.tp * layout.pp * layout.cp;
   layout.dp = row.dp.value_or(*row.gpus / model_ranks);
@@ -86,21 +101,9 @@ std::string read_layout(const TrainingRow& row, Layout& layout) {
   if (global % pass != 0) return "a batch that the ranks can share";
   layout.microbatches = global / pass;
 
-  const std::string sharded = lower_case(row.fsdp_or_zero);
-  if (contains(sharded, "zero2")) {
-    layout.zero_stage = 2;
-  } else if (contains(sharded, "zero3") || contains(sharded, "fsdp")) {
-    layout.zero_stage = 3;
-  } else if (contains(sharded, "zero1") || contains(sharded, "dist-opt") ||
-             (sharded.empty() && convention_of(row).distributed_optimizer)) {
-    layout.zero_stage = 1;
-  }
-  layout.shard = layout.zero_stage > 0 ? layout.dp : 1;
-  if (sharded.starts_with("fsdp")) {  // "fsdp128": each replica is sharded over 128 ranks
-    long ranks = 0;
-    std::from_chars(sharded.data() + 4, sharded.data() + sharded.size(), ranks);
-    if (ranks > 0 && layout.dp % ranks == 0) layout.shard = ranks;
-  }
+  const bool usually_sharded = conventions_of(row).software.distributed_optimizer;
+  layout.zero_stage = zero_stage_of(row).value_or(usually_sharded ? 1 : 0);
+  layout.shard = layout.zero_stage > 0 ? shard_of(row, layout.dp, gpus_of_node(row)) : 1;
   return "";
 }
 
@@ -140,6 +143,7 @@ long vocabulary_lag(const TrainingRow& row, const Layout& layout) {
 
 void write_model(const TrainingRow& row, ScenarioText& out) {
   const bool llama = is_llama(row);
+  const long ffn_hidden = ffn_hidden_of(row);
   out.section("model");
   out.key("name", row.model);
   out.key("architecture", llama ? "llama" : "gpt2");
@@ -147,29 +151,41 @@ void write_model(const TrainingRow& row, ScenarioText& out) {
   out.key("hidden", *row.hidden);
   out.key("heads", *row.heads);
   out.key("kv_heads", row.kv_heads.value_or(*row.heads));
-  out.key("ffn_hidden", row.ffn_hidden.value_or(4 * *row.hidden));
+  if (row.head_dim) out.key("head_dim", *row.head_dim);
+  out.key("ffn_hidden", row.experts ? row.expert_ffn.value_or(ffn_hidden) : ffn_hidden);
   out.key("vocab", vocabulary(row));
+  if (row.experts) {  // no choice is dropped, and ranks get equal numbers of them
+    out.key("experts", *row.experts);
+    out.key("experts_per_token", row.experts_per_token.value_or(1));
+    out.number("capacity_factor", 0);
+    out.number("router_imbalance", 1);
+  }
+  if (is_encoder(row)) {
+    out.flag("causal", false);
+    out.key("mask_token", 0L);
+  }
   const bool nemotron = contains(lower_case(row.model), "nemotron");
-  out.flag("tied_embeddings", !llama && !nemotron && !contains(row.notes, "untied"));
+  const bool tied = contains(row.notes, "tied embeddings") && !contains(row.notes, "untied");
+  out.flag("tied_embeddings", tied || (!llama && !nemotron && !contains(row.notes, "untied")));
+  if (!row.lora_rank) return;
+  out.section("lora");
+  out.key("rank", *row.lora_rank);
 }
 
 /// Software from before NCCL 2.12 (2022), which let a GPU reach a port through a neighbour on
 /// NVLink (PXN). vTrain's is younger, but its rings do not do so either, as its runs with TP 16
 /// show.
 bool before_pxn(const TrainingRow& row) {
-  const std::string_view framework = convention_of(row).framework;
+  const std::string_view framework = conventions_of(row).software.preset;
   return framework == "megatron-2020" || framework == "megatron-2021" ||
          framework.starts_with("deepspeed") || framework == "bigscience-2022";
 }
 
-bool is_paxml(const TrainingRow& row) { return contains(lower_case(row.source), "paxml"); }
-
-/// As the row says. Paxml's configurations (paxml/contrib/gpu/scripts_gpu/configs.py) recompute
-/// all, but for GPT 5B, which keeps the products with weights.
+/// As the row says. Praxis keeps nothing of a block for its backward pass unless told
+/// (AutodiffCheckpointType.SAVE_NOTHING).
 std::string recompute_of(const TrainingRow& row) {
-  if (!row.recompute.empty() || !is_paxml(row)) return row.recompute;
-  return contains(lower_case(row.model), "5b") && !contains(row.model, "175") ? "selective"
-                                                                              : "full";
+  const bool praxis = row.recompute.empty() && conventions_of(row).software.preset == "paxml";
+  return praxis ? "full" : row.recompute;
 }
 
 void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& out) {
@@ -195,17 +211,29 @@ void write_training(const TrainingRow& row, const Layout& layout, ScenarioText& 
   if (recompute == "selective") out.key("selective_ac_option", "attention");
 }
 
+/// As Megatron Core does it, but where the notes say "Ulysses" and every rank gets a head of keys.
+const char* context_parallel_method(const TrainingRow& row, const Layout& layout) {
+  const long kv_heads = row.kv_heads.value_or(*row.heads);
+  const bool ulysses = has_words(row.notes, "ulysses");
+  return ulysses && kv_heads % (layout.tp * layout.cp) == 0 ? "ulysses" : "allgather";
+}
+
 void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out) {
-  const SourceConvention& convention = convention_of(row);
+  const UsualFramework software = conventions_of(row).software;
   out.section("parallelism");
   out.key("tensor_parallel_degree", layout.tp);
-  const bool unsaid = row.sp.empty() && convention.sequence_parallel;
+  const bool unsaid = row.sp.empty() && software.sequence_parallel;
   if (layout.tp > 1) out.flag("enable_sequence_parallel", row.sp == "yes" || unsaid);
   out.key("context_parallel_degree", layout.cp);
-  if (layout.cp > 1) out.key("context_parallel_method", "allgather");
+  if (layout.cp > 1) out.key("context_parallel_method", context_parallel_method(row, layout));
   out.key("data_parallel_replicate_degree", layout.dp / layout.shard);
   out.key("data_parallel_shard_degree", layout.shard);
   out.key("zero_stage", layout.zero_stage);
+  if (layout.ep > 1) {
+    out.key("expert_parallel_degree", layout.ep);
+    // Beyond the data-parallel ranks, experts lie on those that divide layers, too.
+    if (layout.shard % layout.ep != 0) out.flag("expert_parallel_folding", true);
+  }
   out.key("pipeline_parallel_degree", layout.pp);
   const std::string schedule = schedule_name(row, layout);
   if (layout.pp > 1) {
@@ -223,25 +251,12 @@ void write_parallelism(const TrainingRow& row, Layout layout, ScenarioText& out)
     }
   }
   const bool sharded = layout.shard * layout.cp > 1;
-  const bool noted = contains(row.fsdp_or_zero, "overlapped");
-  out.flag("overlap_grad_reduce", noted || convention.overlap != DataParallelOverlap::None);
+  out.flag("overlap_grad_reduce", software.overlap != DataParallelOverlap::None);
   if (sharded && layout.zero_stage < 3 && layout.zero_stage > 0) {
     out.flag("overlap_param_gather",
-             noted || convention.overlap == DataParallelOverlap::GradientsAndParameters);
+             software.overlap == DataParallelOverlap::GradientsAndParameters);
   }
   if (contains(row.fsdp_or_zero, "offload")) out.key("offload", "optimizer");
-}
-
-/// How many GPUs NVLink connects: as given, or those of the domain that the interconnect names
-/// ("NVL72"), or 8. Jobs get as many GPUs of every domain, in whole trays of four (Slurm's block
-/// topology), so that no group straddles two: 64 of 72 where the number of GPUs is a power of two.
-long gpus_of_node(const TrainingRow& row) {
-  if (row.gpus_per_node) return *row.gpus_per_node;
-  if (!contains(row.interconnect, "NVL72") && !contains(row.hw, "NVL72")) return 8;
-  for (long used = 72; used > 4; used -= 4) {
-    if (*row.gpus % used == 0) return used;
-  }
-  return 72;
 }
 
 void write_cluster(const TrainingRow& row, ScenarioText& out) {
@@ -254,16 +269,15 @@ void write_cluster(const TrainingRow& row, ScenarioText& out) {
     out.section("cluster.device");
     out.number("memory_gb", 16.9);  // 15.78 GiB, as PyTorch's messages say
   }
-  const auto gigabits = node_gigabits(row.interconnect);
-  if (gigabits && *gigabits < kPortGigabits * static_cast<double>(node) && before_pxn(row)) {
+  const auto gigabits =
+      gpu_gigabits(row.interconnect, row.gpus_per_node.value_or(gpus_of_node(row)));
+  if (!gigabits) return;
+  if (*gigabits < kPortGigabits && before_pxn(row)) {
     out.section("cluster.network");
     out.number("sockets_gb_s", kSocketsGigabytes);
   }
-  if (gigabits) {
-    out.section("cluster.inter_node");
-    out.number("bandwidth_gb_s",
-               *gigabits / 8 / static_cast<double>(gpus_of_node(row)) * kWireShare);
-  }
+  out.section("cluster.inter_node");
+  out.number("bandwidth_gb_s", *gigabits / 8 * kWireShare);
 }
 
 /// How the scales of fp8 are found, as sources abbreviate it in a precision of lower case: "fp8_cs"
@@ -278,14 +292,31 @@ const char* fp8_recipe(std::string_view precision) {
   return says({"cs", "current"}) ? "current" : "delayed";
 }
 
-/// What the optimizer keeps of a parameter where the source's configuration says so. NVIDIA's for
-/// Nemotron 340B until NeMo 2 (dgxc-benchmarking, nemotron/nemotron4-340b-synth.yaml; NeMo's
-/// Launcher, nemotron_340b.yaml) has `optim.dtype: bf16`: two moments of 2 bytes and no master;
-/// one of 2 bytes with fp8_params (NeMo, megatron_gpt_model.py, setup_optimization).
-std::optional<double> optimizer_bytes(const TrainingRow& row) {
-  const bool nemo_1 = contains(row.source, "24.07") || contains(row.source, "README_340b");
-  if (!nemo_1 || !contains(lower_case(row.model), "340b")) return std::nullopt;
-  return contains(lower_case(row.precision), "fp8") ? 6 : 4;
+/// Whether a row says that FlashAttention computed attention, where its software of the time stores
+/// scores unless told.
+bool asks_for_flash(const TrainingRow& row, std::string_view preset) {
+  constexpr std::string_view kStoresScores[] = {"megatron-2020",  "megatron-2021",
+                                                "megatron-2023",  "deepspeed-2021",
+                                                "deepspeed-2022", "bigscience-2022"};
+  if (std::find(std::begin(kStoresScores), std::end(kStoresScores), preset) ==
+      std::end(kStoresScores)) {
+    return false;
+  }
+  return has_words(row.notes, "flash attention") && !has_words(row.notes, "no flash attention");
+}
+
+void write_framework(const TrainingRow& row, ScenarioText& out) {
+  const UsualFramework software = conventions_of(row).software;
+  out.section("framework");
+  out.key("preset", software.preset);
+  if (asks_for_flash(row, software.preset)) out.key("attention", "flash2");
+  const std::string precision = lower_case(row.precision);
+  if (contains(precision, "fp8")) out.key("fp8", fp8_recipe(precision));
+  if (contains(precision, "fp4")) out.key("fp4", contains(precision, "mx") ? "mxfp4" : "nvfp4");
+  if (row.optimizer_bytes) out.number("optimizer_bytes", *row.optimizer_bytes);
+  // Notes such as SimuMax's "no TP/PP overlap".
+  const bool none = software.overlap == DataParallelOverlap::None;
+  if (none || contains(row.notes, "no TP")) out.flag("overlaps_products", false);
 }
 
 /// Why a row cannot be written as a scenario, as far as its columns tell; nullopt if it can.
@@ -293,7 +324,7 @@ std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& ro
   if (profile_of(row.hw).empty()) return {{Unexpressed::NoProfile, row.hw}};
   const std::string model = lower_case(row.model);
   for (const char* experts : {"deepseek", "mixtral", "moe", "a3b", "a22b"}) {
-    if (contains(model, experts)) return {{Unexpressed::NotDense, row.model}};
+    if (!row.experts && contains(model, experts)) return {{Unexpressed::NotDense, row.model}};
   }
   std::string missing;
   const auto need = [&](const char* name, const std::optional<long>& value) {
@@ -304,6 +335,7 @@ std::optional<std::pair<Unexpressed, std::string>> lacking(const TrainingRow& ro
   need("heads", row.heads);
   need("seq", row.seq);
   need("gpus", row.gpus);
+  if (trains_adapters(row)) need("lora_rank", row.lora_rank);
   if (!missing.empty()) return {{Unexpressed::Unsaid, missing}};
   return std::nullopt;
 }
@@ -324,52 +356,6 @@ std::string_view to_string(Unexpressed reason) {
   return "";
 }
 
-std::string_view profile_of(std::string_view hw) {
-  // The first name that the card's name contains.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kCards = {{
-      {"MI325X or MI355X", ""},
-      {"GB300", "gb300"},
-      {"GB200", "gb200"},
-      {"GH200", "gh200"},
-      {"H100", "h100"},
-      {"H200", "h200"},
-      {"A100-40GB", "a100-40"},
-      {"A100-SXM4-40GB", "a100-40"},
-      {"A100", "a100-80"},
-      {"V100", "v100"},  // also the V100-SXM3 of DGX-2, which has the figures of the SXM2
-      {"H800", "h800"},
-      {"H20", "h20"},
-      {"L40S", "l40s"},
-      {"4090", "rtx4090"},
-      {"MI250X", "mi250x"},
-      {"MI300X", "mi300x"},
-      {"B200", "b200"},
-  }};
-  for (const auto& [name, profile] : kCards) {
-    if (contains(hw, name)) return profile;
-  }
-  return "";
-}
-
-std::optional<double> node_gigabits(std::string_view interconnect) {
-  const std::size_t unit = interconnect.find("Gb/s");
-  if (unit == std::string_view::npos) return std::nullopt;
-  std::size_t begin = unit;
-  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(interconnect[begin - 1])) ||
-                       interconnect[begin - 1] == 'x')) {
-    --begin;
-  }
-  double gigabits = 1;
-  for (std::size_t at = begin; at < unit;) {
-    const std::size_t end = std::min(interconnect.find('x', at), unit);
-    double factor = 0;
-    std::from_chars(interconnect.data() + at, interconnect.data() + end, factor);
-    gigabits *= factor;
-    at = end + 1;
-  }
-  return gigabits > 0 && begin < unit ? std::optional(gigabits) : std::nullopt;
-}
-
 MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides,
                   const std::string& given_by) {
   const auto unexpressed = [](Unexpressed reason, std::string detail) {
@@ -384,16 +370,7 @@ MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overri
   write_training(row, layout, out);
   write_parallelism(row, layout, out);
   write_cluster(row, out);
-  out.section("framework");
-  out.key("preset", is_paxml(row) ? "paxml" : convention_of(row).framework);
-  const std::string precision = lower_case(row.precision);
-  if (contains(precision, "fp8")) out.key("fp8", fp8_recipe(precision));
-  if (contains(precision, "fp4")) out.key("fp4", contains(precision, "mx") ? "mxfp4" : "nvfp4");
-  if (const auto bytes = optimizer_bytes(row)) out.number("optimizer_bytes", *bytes);
-  // XLA drops what nobody reads.
-  if (contains(lower_case(row.source), "maxtext")) out.flag("recomputes_all", false);
-  // Notes such as SimuMax's "no TP/PP overlap".
-  if (contains(row.notes, "no TP")) out.flag("overlaps_products", false);
+  write_framework(row, out);
   LoadedScenario loaded = parse_scenario(out.text(), row.id, overrides, given_by);
   if (!loaded.ok()) return unexpressed(Unexpressed::Refused, loaded.errors.front().message);
   MappedRow mapped;

@@ -32,11 +32,4 @@ struct MappedRow {
 MappedRow map_row(const TrainingRow& row, const std::vector<std::string>& overrides = {},
                   const std::string& given_by = kOverrideFile);
 
-/// The profile in hardware/ for the published name of a card; empty if there is none.
-std::string_view profile_of(std::string_view hw);
-
-/// The rate of all ports of a node together in Gb/s, from a text such as "8x200Gb/s HDR IB per
-/// node" or "1600Gb/s RoCE per node"; nullopt if it names no rate.
-std::optional<double> node_gigabits(std::string_view interconnect);
-
 }  // namespace lockstep

@@ -119,7 +119,7 @@ std::optional<double> ValidatedRow::memory_error() const {
   if (!printed || !predicted) return std::nullopt;
   const MemoryFigures& memory = predicted->memory;
   Bytes simulated = memory.allocated;
-  if (convention_of(row).memory == MeasuredMemory::Process) {
+  if (conventions_of(row).memory == MeasuredMemory::Process) {
     // The allocator holds no more than the card has beside what is needed.
     const Bytes card = scenario().cluster.device.memory;
     simulated = std::min(memory.process, std::max(memory.needed, card));
@@ -129,7 +129,7 @@ std::optional<double> ValidatedRow::memory_error() const {
 
 std::optional<double> ValidatedRow::measured_memory() const {
   if (!row.mem_gb) return std::nullopt;
-  const bool decimal = convention_of(row).memory == MeasuredMemory::AllocatedDecimal;
+  const bool decimal = conventions_of(row).memory == MeasuredMemory::AllocatedDecimal;
   return *row.mem_gb * (decimal ? kGigabyte : kGibibyte);
 }
 
@@ -172,7 +172,7 @@ ValidationFigures figures_of(const std::string& source,
     if (const auto error = r->time_error()) times.push_back(*error);
     if (const auto error = r->memory_error()) {
       memory.push_back(*error);
-      if (convention_of(r->row).memory != MeasuredMemory::Process) allocated.push_back(*error);
+      if (conventions_of(r->row).memory != MeasuredMemory::Process) allocated.push_back(*error);
     }
     const bool fits = *r->fits();
     if (r->row.ran_out_of_memory()) {

@@ -18,7 +18,7 @@ TEST_CASE("a printed time is the time, tokens/s and TFLOP/s become one", "[valid
 TEST_CASE("Narayanan et al.'s formula gives the time that Megatron-LM printed beside it",
           "[validation]") {
   // mlm2020-005: GPT 1.16B on an A100, batch 16: 1.076 s and 149.8 TFLOP/s in one table.
-  const TrainingRow row = training_row({{"id", "mlm2020-005"},
+  const TrainingRow row = training_row({{"framework", "Megatron-LM 2020"},
                                         {"hidden", "1920"},
                                         {"layers", "24"},
                                         {"seq", "1024"},
@@ -54,25 +54,95 @@ TEST_CASE("each convention counts what its formula says", "[validation]") {
         Approx(tokens * (6 * (l * (2.5 * h * h + 3 * h * 8192) + v * h) + 12 * l * h * s)));
 }
 
-TEST_CASE("the longest prefix of a source's table gives its convention", "[validation]") {
-  const auto of = [](const std::string& id) { return convention_of(training_row({{"id", id}})); };
-  CHECK(of("sc21-t1-001").prefix == "sc21");
-  CHECK(of("sc21-t2-001").prefix == "sc21-t2");
-  CHECK(of("sc21-t2-001").gradients == GradientType::AsParameters);
-  CHECK(of("bloom-tune-001").prefix == "bloom");
-  CHECK(of("nobody-001").prefix.empty());
-  CHECK(of("nobody-001").overlap == DataParallelOverlap::Gradients);
+TEST_CASE("a feed-forward part that is not given is what the parameters leave", "[validation]") {
+  const test::Cells llama = {{"model", "Llama-3-style 7B"},
+                             {"hidden", "4096"},
+                             {"layers", "32"},
+                             {"heads", "32"},
+                             {"kv_heads", "8"},
+                             {"vocab", "128256"}};
+  const auto width = [&](const char* params_b) {
+    test::Cells cells = llama;
+    cells.emplace_back("params_b", params_b);
+    return ffn_hidden_of(training_row(cells));
+  };
+  CHECK(width("8.03") == 14336);                     // Llama 3 8B's
+  CHECK(width("") == 11008);                         // Llama 2 7B's
+  CHECK(ffn_hidden_of(training_row()) == 4 * 2048);  // a GPT's
 }
 
-TEST_CASE("gradients in 16 bits are a source's rule, or that of its runs in float16",
-          "[validation]") {
-  const auto in_16_bits = [](const char* id, const char* precision) {
-    return sums_in_16_bits(training_row({{"id", id}, {"precision", precision}}));
+TEST_CASE("what a row states decides, and what it leaves out is its software's", "[validation]") {
+  const auto of = [](const test::Cells& cells) { return conventions_of(training_row(cells)); };
+  const RowConventions nemo = of({{"framework", "NeMo 24.07"}, {"hw", "H100"}});
+  CHECK(nemo.software.preset == "megatron-core");
+  CHECK(nemo.software.overlap == DataParallelOverlap::GradientsAndParameters);
+  CHECK(nemo.flops == FlopConvention::Model);
+  CHECK(nemo.memory == MeasuredMemory::Allocated);
+  const RowConventions stated = of({{"framework", "NeMo 24.07"},
+                                    {"overlap", "none"},
+                                    {"gradient_dtype", "fp32"},
+                                    {"flop_convention", "causal"},
+                                    {"memory_measure", "process"}});
+  CHECK(stated.software.overlap == DataParallelOverlap::None);
+  CHECK(stated.software.gradients == GradientType::Float32);
+  CHECK(stated.flops == FlopConvention::CausalModel);
+  CHECK(stated.memory == MeasuredMemory::Process);
+  CHECK(of({{"framework", "Megatron-LM 2021"}}).flops == FlopConvention::Narayanan);
+}
+
+TEST_CASE("who published a row decides nothing", "[validation]") {
+  const auto preset = [](const char* id) {
+    return conventions_of(training_row({{"id", id}, {"tp", "2"}, {"dp", "4"}})).software.preset;
   };
-  CHECK(in_16_bits("mosaic-1", "bf16"));
-  CHECK(in_16_bits("bloom-tune-1", "fp16"));
-  CHECK(!in_16_bits("bloom-tune-1", "bf16"));
-  CHECK(!in_16_bits("simumax-1", "bf16"));
+  for (const char* id : {"sc21-t1-001", "dgxc-001", "mosaic-001", "nobody-001"}) {
+    CHECK(preset(id) == "megatron-2023");
+  }
+}
+
+TEST_CASE("tables without the columns state software in notes and source", "[validation]") {
+  const auto of = [](const test::Cells& cells) { return conventions_of(training_row(cells)); };
+  CHECK(of({{"notes", "median of 864 steps; NeMo/Megatron + Transformer Engine"}, {"hw", "H100"}})
+            .software.preset == "megatron-core");
+  CHECK(of({{"source", "example/Megatron-LM/README.md"}, {"notes", "of March 2021"}})
+            .software.preset == "megatron-2021");
+  CHECK(of({{"notes", "PyTorch FSDP1, eager"}, {"fsdp_or_zero", "fsdp"}, {"hw", "H100"}})
+            .software.preset == "fsdp-eager");
+  const RowConventions script = of({{"notes", "Megatron-Core; not overlapped; whole process"}});
+  CHECK(script.software.overlap == DataParallelOverlap::None);
+  CHECK(script.memory == MeasuredMemory::Process);
+}
+
+TEST_CASE("gradients are in 16 bits where the row says so, or its software in its runs in float16",
+          "[validation]") {
+  const auto in_16_bits = [](const test::Cells& cells) {
+    return sums_in_16_bits(training_row(cells));
+  };
+  CHECK(in_16_bits({{"gradient_dtype", "bf16"}}));
+  CHECK(!in_16_bits({{"gradient_dtype", "fp32"}, {"precision", "fp16"}}));
+  CHECK(in_16_bits({{"framework", "llm-foundry"}}));
+  CHECK(in_16_bits({{"framework", "Megatron-LM 2021"}, {"precision", "fp16"}}));
+  CHECK(!in_16_bits({{"framework", "Megatron-LM 2021"}, {"precision", "bf16"}}));
+}
+
+TEST_CASE("FSDP2 is an interface, and a number from three is a shard", "[validation]") {
+  const auto shard = [](const char* words) {
+    return shard_of(training_row({{"fsdp_or_zero", words}}), 64, 8);
+  };
+  CHECK(shard("fsdp2") == 64);
+  CHECK(shard("fsdp (FSDP2 API)") == 64);
+  CHECK(shard("fsdp1 full shard") == 64);
+  CHECK(shard("fsdp16") == 16);
+  CHECK(shard("fsdp4 hybrid shard, within 4") == 4);
+  CHECK(shard("hybrid shard") == 8);
+  CHECK(shard("zero3") == 64);
+  const auto stage = [](const char* words) {
+    return zero_stage_of(training_row({{"fsdp_or_zero", words}}));
+  };
+  CHECK(stage("ZeRO stage 2") == 2);
+  CHECK(stage("ZeRO-3 + CPU offload") == 3);
+  CHECK(stage("fsdp2") == 3);
+  CHECK(stage("none") == 0);
+  CHECK(!stage(""));
 }
 
 TEST_CASE("a vocabulary that is not given is GPT-2's, padded for tensor parallelism",
@@ -82,9 +152,9 @@ TEST_CASE("a vocabulary that is not given is GPT-2's, padded for tensor parallel
   CHECK(vocabulary(training_row({{"vocab", ""}, {"notes", "vocab 250k class"}, {"tp", "4"}})) ==
         250880);  // BLOOM's padded one
   CHECK(vocabulary(training_row()) == 51200);
-  const auto given = [](const char* id) {
-    return vocabulary(training_row({{"id", id}, {"vocab", "131073"}, {"tp", "4"}}));
+  const auto given = [](const char* framework) {
+    return vocabulary(training_row({{"framework", framework}, {"vocab", "131073"}, {"tp", "4"}}));
   };
-  CHECK(given("mlm-golden-004") == 131584);  // 257 × 512
-  CHECK(given("mosaic-001") == 131073);
+  CHECK(given("Megatron Core, functional tests") == 131584);  // 257 × 512
+  CHECK(given("llm-foundry") == 131073);
 }

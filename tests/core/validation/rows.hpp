@@ -44,6 +44,18 @@ inline TrainingRow training_row(const Cells& changes = {}) {
                  {"tflops_per_gpu", ""},
                  {"tokens_per_s_per_gpu", ""},
                  {"mem_gb", ""},
+                 {"framework", ""},
+                 {"overlap", ""},
+                 {"gradient_dtype", ""},
+                 {"optimizer_bytes", ""},
+                 {"flop_convention", ""},
+                 {"memory_measure", ""},
+                 {"architecture", ""},
+                 {"head_dim", ""},
+                 {"experts", ""},
+                 {"experts_per_token", ""},
+                 {"expert_ffn", ""},
+                 {"lora_rank", ""},
                  {"notes", ""}};
   for (const auto& [column, value] : changes) {
     for (auto& cell : cells) {

@@ -37,13 +37,15 @@ TEST_CASE("errors are of the simulated against the measured", "[validation]") {
 }
 
 TEST_CASE("memory is compared with what the source measured, in its unit", "[validation]") {
-  const auto error = [](const char* id) {
-    return *validate_rows({with_heads(id, "16", {{"mem_gb", "20"}})}, by_heads, {})[0]
+  const auto error = [](const char* measure) {
+    return *validate_rows(
+                {with_heads("a-1", "16", {{"mem_gb", "20"}, {"memory_measure", measure}})},
+                by_heads, {})[0]
                 .memory_error();
   };
-  CHECK(error("a-1") == Approx(16.0 / 20 - 1));           // GiB of max allocated
-  CHECK(error("bloom-tune-1") == Approx(32.0 / 20 - 1));  // nvidia-smi
-  CHECK(error("zb-t4-1") == Approx(16.0 * kGibibyte / 20e9 - 1));
+  CHECK(error("") == Approx(16.0 / 20 - 1));         // GiB of max allocated
+  CHECK(error("process") == Approx(32.0 / 20 - 1));  // nvidia-smi
+  CHECK(error("allocated decimal") == Approx(16.0 * kGibibyte / 20e9 - 1));
 }
 
 TEST_CASE("fit is judged by the card's memory, and a refused run is timed all the same",
