@@ -12,7 +12,7 @@ using test::lockstep;
 
 /// A small campaign: two nodes, and a failure every two hours.
 std::string small(const TemporaryFolder& folder) {
-  const std::string path = folder / "small.toml";
+  std::string path = folder / "small.toml";
   write_bytes(path, R"([model]
 preset = "gpt2-124m"
 [training]

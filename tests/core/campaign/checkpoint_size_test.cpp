@@ -18,12 +18,20 @@ Program program_of(const std::string& text) {
 
 TEST_CASE("a checkpoint has the bytes of all tensors that a run saves", "[core][campaign]") {
   const char* const cluster = "[cluster]\npreset = \"h100\"\n";
-  for (const std::string layout :
-       {"", "[parallelism]\ndata_parallel_shard_degree = 4\n",
-        "[parallelism]\ndata_parallel_shard_degree = 4\nzero_stage = 1\n",
-        "[parallelism]\ntensor_parallel_degree = 2\ndata_parallel_replicate_degree = 2\n",
-        "[training]\nlocal_batch_size = 2\n[parallelism]\npipeline_parallel_degree = 2\n"
-        "pipeline_parallel_microbatches = 2\ndata_parallel_shard_degree = 2\n"}) {
+  const std::string sharded = "[parallelism]\ndata_parallel_shard_degree = 4\n";
+  const std::string pipeline = R"([training]
+local_batch_size = 2
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_microbatches = 2
+data_parallel_shard_degree = 2
+)";
+  const std::string divided = R"([parallelism]
+tensor_parallel_degree = 2
+data_parallel_replicate_degree = 2
+)";
+  for (const std::string& layout :
+       {std::string(), sharded, sharded + "zero_stage = 1\n", divided, pipeline}) {
     INFO(layout);
     const Program program = program_of(layout + cluster);
     std::int64_t bytes = 0;
