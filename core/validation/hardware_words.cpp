@@ -15,28 +15,28 @@ namespace {
 
 // The first name that the card's name contains.
 constexpr std::array kCards = {
-    CardName{"MI325X or MI355X", "", 0},
-    CardName{"GB300", "gb300", 10.3},
-    CardName{"GB200", "gb200", 10},
-    CardName{"GH200", "gh200", 9},
+    CardName{"MI325X or MI355X", "", 0}, CardName{"GB300", "gb300", 10.3},
+    CardName{"GB200", "gb200", 10},      CardName{"GH200", "gh200", 9},
     CardName{"A800", "a800", 8},  // "A100 (DGX A800)" is an A800
-    CardName{"H800", "h800", 9},
-    CardName{"H100", "h100", 9},
-    CardName{"H200", "h200", 9},
-    CardName{"A100-40GB", "a100-40", 8},
-    CardName{"A100-SXM4-40GB", "a100-40", 8},
-    CardName{"A100", "a100-80", 8},
+    CardName{"H800", "h800", 9},         CardName{"H100", "h100", 9},
+    CardName{"H200", "h200", 9},         CardName{"A100", "a100-80", 8},
     CardName{"V100", "v100", 7},  // also the V100-SXM3 of DGX-2, which has the figures of the SXM2
-    CardName{"H20", "h20", 9},
-    CardName{"L40S", "l40s", 8.9},
-    CardName{"4090", "rtx4090", 8.9},
-    CardName{"MI250X", "mi250x", 0},
-    CardName{"MI300X", "mi300x", 0},
-    CardName{"MI325X", "mi325x", 0},
-    CardName{"MI350X", "mi350x", 0},
-    CardName{"MI355X", "mi355x", 0},
-    CardName{"B300", "b300", 10.3},
-    CardName{"B200", "b200", 10},
+    CardName{"H20", "h20", 9},           CardName{"L40S", "l40s", 8.9},
+    CardName{"4090", "rtx4090", 8.9},    CardName{"MI250X", "mi250x", 0},
+    CardName{"MI300X", "mi300x", 0},     CardName{"MI325X", "mi325x", 0},
+    CardName{"MI350X", "mi350x", 0},     CardName{"MI355X", "mi355x", 0},
+    CardName{"B300", "b300", 10.3},      CardName{"B200", "b200", 10},
+};
+
+// Profiles of cards whose names say more, in lower case and without spaces; one may lead to
+// another.
+struct Variant {
+  std::string_view word, profile, variant;
+};
+constexpr std::array kVariants = {
+    Variant{"40gb", "a100-80", "a100-40"},      Variant{"pcie", "a100-40", "a100-40-pcie"},
+    Variant{"pcie", "a100-80", "a100-80-pcie"}, Variant{"pcie", "h100", "h100-pcie"},
+    Variant{"pcie", "v100", "v100-pcie"},
 };
 
 // Gb/s of a port of four lanes, by InfiniBand's generation.
@@ -216,10 +216,21 @@ NetworkWords network_words(std::string_view text) {
 }  // namespace
 
 CardName card_of(std::string_view hw) {
-  const auto* card = std::find_if(kCards.begin(), kCards.end(), [&](const CardName& c) {
+  const auto* found = std::find_if(kCards.begin(), kCards.end(), [&](const CardName& c) {
     return hw.find(c.name) != std::string_view::npos;
   });
-  return card == kCards.end() ? CardName{} : *card;
+  if (found == kCards.end()) return {};
+  CardName card = *found;
+  std::string words;
+  for (const char c : hw) {
+    if (c != ' ') words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  for (const Variant& v : kVariants) {
+    if (card.profile == v.profile && words.find(v.word) != std::string::npos) {
+      card.profile = v.variant;
+    }
+  }
+  return card;
 }
 
 std::string_view profile_of(std::string_view hw) { return card_of(hw).profile; }

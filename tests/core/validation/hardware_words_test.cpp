@@ -6,6 +6,10 @@ using namespace lockstep;
 
 TEST_CASE("cards are known by their published names", "[validation]") {
   CHECK(profile_of("A100-SXM4-40GB") == "a100-40");
+  CHECK(profile_of("A100 40 GB") == "a100-40");
+  CHECK(profile_of("A100-PCIE-40GB") == "a100-40-pcie");
+  CHECK(profile_of("A100 PCIe 80GB") == "a100-80-pcie");
+  CHECK(profile_of("H100 PCIe") == "h100-pcie");
   CHECK(profile_of("A100 (memory size not stated)") == "a100-80");
   CHECK(profile_of("A100-SXM4-80GB (DGX A800)") == "a800");
   CHECK(profile_of("H100-80GB-HBM3") == "h100");
