@@ -56,7 +56,7 @@ TEST_CASE("what an imported plan says and a scenario refuses is an error of the 
   const auto placed = lockstep({"import", "deepspeed", folder / "ds.json", "--model", "gpt2-124m"});
   CHECK(placed.exit_code == 2);
   CHECK_THAT(placed.err,
-             ContainsSubstring(folder / "ds.json:2:23: gradient_clipping = -1: max_norm"));
+             ContainsSubstring(folder / "ds.json:2:23: gradient_clipping = -1: training.max_norm"));
   write_bytes(folder / "a.sh",
               "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
               "--max-position-embeddings 32");

@@ -100,7 +100,7 @@ TEST_CASE("the manual page has every command and option of --help", "[cli]") {
   CHECK_THAT(page, ContainsSubstring(".TH LOCKSTEP 1"));
   for (const std::string& command : complete({""})) {
     CHECK_THAT(page, ContainsSubstring("lockstep " + command));
-    for (std::string option : complete({command, "--"})) {
+    for (const std::string& option : complete({command, "--"})) {
       if (option == "--help" || option == "--help-all") continue;
       std::string escaped;
       for (const char c : option) escaped += c == '-' ? "\\-" : std::string(1, c);

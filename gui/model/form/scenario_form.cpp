@@ -190,7 +190,7 @@ std::vector<std::string> split(const std::string& list) {
 }
 
 /// A value in TOML as the form has it: without quotes, and a number as short as it can be.
-std::string plain(std::string value) {
+std::string plain(const std::string& value) {
   if (value.starts_with('"')) return value.substr(1, value.size() - 2);
   char* end = nullptr;
   const double v = std::strtod(value.c_str(), &end);

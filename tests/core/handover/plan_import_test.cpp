@@ -217,7 +217,7 @@ TEST_CASE("every trainer has at most one name for a key, and every name one key"
     }
   }
   // Every key of the table is one of a scenario.
-  const std::vector<ScenarioKey> keys = scenario_keys();
+  const std::vector<ScenarioKey>& keys = scenario_keys();
   for (const ForeignName& row : foreign_names()) {
     INFO(row.key);
     CHECK(std::any_of(keys.begin(), keys.end(),

@@ -196,7 +196,7 @@ TEST_CASE("the list of schedules holds those that the scenario can run", "[gui][
 TEST_CASE("a box is ticked for what is on or off", "[gui][views]") {
   test::application();
   Opened o("data-parallel/overlap-param-gather.toml");  // a sweep: first without, then with
-  QCheckBox* late = control<QCheckBox>(o.view, "Gather late");
+  QCheckBox* late = control<QCheckBox>(o.view, "Overlap gather");
   REQUIRE(late != nullptr);
   REQUIRE(late->isEnabled());
   CHECK_FALSE(late->isChecked());
