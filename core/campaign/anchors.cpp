@@ -1,57 +1,65 @@
 #include "core/campaign/anchors.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/campaign/summary.hpp"
 #include "core/scenario/scenario_file.hpp"
+#include "core/validation/scenario_text.hpp"
 
 namespace lockstep {
 namespace {
 
-std::string line(const char* key, std::optional<long> value) {
-  return value ? std::string(key) + " = " + std::to_string(*value) + "\n" : "";
-}
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-
-std::string model_text(const CampaignRow& row) {
-  if (!row.layers) return "[model]\npreset = " + quoted(row.model) + "\n";
-  return "[model]\nname = " + quoted(row.model) + "\narchitecture = \"" +
-         (row.ffn_hidden ? "llama" : "gpt2") + "\"\n" + line("layers", row.layers) +
-         line("hidden", row.hidden) + line("heads", row.heads) + line("kv_heads", row.kv_heads) +
-         line("ffn_hidden", row.ffn_hidden) + line("vocab", row.vocab) +
-         line("max_seq_len", row.seq);
+void write_model(const CampaignRow& row, ScenarioText& out) {
+  out.section("model");
+  if (!row.layers) return out.key("preset", row.model);
+  out.key("name", row.model);
+  out.key("architecture", row.ffn_hidden ? "llama" : "gpt2");
+  out.key("layers", row.layers);
+  out.key("hidden", row.hidden);
+  out.key("heads", row.heads);
+  out.key("kv_heads", row.kv_heads);
+  out.key("ffn_hidden", row.ffn_hidden);
+  out.key("vocab", row.vocab);
+  out.key("max_seq_len", row.seq);
 }
 
 /// Everything but the layout, which is data parallel with a sequence at a time.
-std::string base_text(const CampaignRow& row) {
+void write_base(const CampaignRow& row, ScenarioText& out) {
+  write_model(row, out);
   const long gpus = *row.gpus, inside = std::min(gpus, 8L);
-  return model_text(row) + "[cluster]\npreset = " + quoted(row.cluster) +
-         "\nnodes = " + std::to_string(gpus / inside) +
-         "\ndevices_per_node = " + std::to_string(inside) +
-         "\n[training]\nmixed_precision_param = \"bfloat16\"\n" + line("seq_len", row.seq);
+  out.section("cluster");
+  out.key("preset", row.cluster);
+  out.key("nodes", gpus / inside);
+  out.key("devices_per_node", inside);
+  out.section("training");
+  out.key("mixed_precision_param", "bfloat16");
+  out.key("seq_len", row.seq);
 }
 
 /// The layout that the row gives: its microbatches are what a data-parallel rank has of a step.
-std::string layout_text(const CampaignRow& row) {
+/// Requires that [training] is being written.
+void write_layout(const CampaignRow& row, ScenarioText& out) {
   const long pp = *row.pp, tp = *row.tp, micro = *row.micro_batch;
   const long dp = std::max(1L, *row.gpus / (tp * pp));
   const long batch = row.global_batch_seqs.value_or(dp * micro);
   const long microbatches = pp > 1 ? std::max(1L, batch / (dp * micro)) : 1;
-  std::string text = line("local_batch_size", micro * microbatches) +
-                     line("global_batch_size", batch) + "[parallelism]\n" +
-                     line("tensor_parallel_degree", tp) + line("pipeline_parallel_degree", pp) +
-                     line("data_parallel_shard_degree", dp) +
-                     line("zero_stage", row.zero_stage.value_or(1));
-  if (tp > 1) text += "enable_sequence_parallel = true\n";
+  out.key("local_batch_size", micro * microbatches);
+  out.key("global_batch_size", batch);
+  out.section("parallelism");
+  out.key("tensor_parallel_degree", tp);
+  out.key("pipeline_parallel_degree", pp);
+  out.key("data_parallel_shard_degree", dp);
+  out.key("zero_stage", row.zero_stage.value_or(1));
+  if (tp > 1) out.flag("enable_sequence_parallel", true);
   if (pp > 1) {
-    text += "pipeline_parallel_schedule = \"1F1B\"\n" +
-            line("pipeline_parallel_microbatches", microbatches);
+    out.key("pipeline_parallel_schedule", "1F1B");
+    out.key("pipeline_parallel_microbatches", microbatches);
   }
   if (!row.recompute.empty()) {
-    text += "[activation_checkpoint]\nmode = " + quoted(row.recompute) + "\n";
+    out.section("activation_checkpoint");
+    out.key("mode", row.recompute);
   }
-  return text;
 }
 
 Error named(const CampaignRow& row, const Error& fault) {
@@ -116,8 +124,10 @@ Result<Scenario> anchor_scenario(const CampaignRow& row, const std::string& dire
     return first_of(load_scenario(path.lexically_normal().string(), campaign), row);
   }
   const bool given = row.has_layout();
-  Result<Scenario> scenario = first_of(
-      parse_scenario(base_text(row) + (given ? layout_text(row) : ""), row.id, campaign), row);
+  ScenarioText text;
+  write_base(row, text);
+  if (given) write_layout(row, text);
+  Result<Scenario> scenario = first_of(parse_scenario(text.text(), row.id, campaign), row);
   if (scenario && !given) {  // of a batch that this layout, one of many, need not divide
     scenario->training.global_batch_size =
         static_cast<int>(row.global_batch_seqs.value_or(*row.gpus));

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <optional>
 
+#include "core/base/lower_case.hpp"
+
 namespace lockstep {
 namespace {
 
@@ -135,12 +137,6 @@ constexpr std::array kRules = {
          {"PyTorch's DDP", "fsdp-eager", Gradients, false, false, Float32,
           "PyTorch's DDP: buckets are reduced beside the backward pass"}},
 };
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }

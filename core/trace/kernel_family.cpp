@@ -1,12 +1,12 @@
 #include "core/trace/kernel_family.hpp"
 
 #include <array>
-#include <cctype>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/lower_case.hpp"
 
 namespace lockstep {
 namespace {
@@ -111,8 +111,7 @@ std::string_view to_string(KernelFamily family) {
 }
 
 KernelFamily family_of_kernel(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string lower = lower_case(name);
   constexpr std::string_view kAnonymous = "(anonymous namespace)::";
   for (std::size_t at; (at = lower.find(kAnonymous)) != std::string::npos;) {
     lower.erase(at, kAnonymous.size());

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/lower_case.hpp"
 #include "core/spec/usual_framework.hpp"
 
 namespace lockstep {
@@ -221,10 +222,8 @@ CardName card_of(std::string_view hw) {
   });
   if (found == kCards.end()) return {};
   CardName card = *found;
-  std::string words;
-  for (const char c : hw) {
-    if (c != ' ') words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  std::string words = lower_case(hw);
+  std::erase(words, ' ');
   for (const Variant& v : kVariants) {
     if (card.profile == v.profile && words.find(v.word) != std::string::npos) {
       card.profile = v.variant;

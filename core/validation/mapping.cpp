@@ -8,20 +8,17 @@
 #include <utility>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/lower_case.hpp"
 #include "core/scenario/scenario_file.hpp"
 #include "core/validation/conventions.hpp"
 #include "core/validation/hardware_words.hpp"
+#include "core/validation/scenario_text.hpp"
 
 namespace lockstep {
 namespace {
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
 }
 
 /// The fraction of a wire's rate on which the profiles in hardware/*.toml count between nodes
@@ -32,36 +29,6 @@ constexpr double kWireShare = 0.74;
 constexpr double kPortGigabits = 200;
 /// What NCCL counts on between the processors of a node, in GB/s (src/graph/topo.h, AMD_BW).
 constexpr double kSocketsGigabytes = 16;
-
-/// Writes sections and keys of a scenario file, as a user would.
-class ScenarioText {
- public:
-  void section(std::string_view name) { text_ += "[" + std::string(name) + "]\n"; }
-  void key(std::string_view name, std::string_view word) {
-    line(name, "\"" + std::string(word) + "\"");
-  }
-  void key(std::string_view name, long value) { line(name, std::to_string(value)); }
-  void flag(std::string_view name, bool value) { line(name, value ? "true" : "false"); }
-  void number(std::string_view name, double value) {
-    std::array<char, 32> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    std::string text(digits.data(), end);
-    if (!contains(text, ".") && !contains(text, "e")) text += ".0";
-    line(name, text);
-  }
-  void list(std::string_view name, const std::vector<long>& values) {
-    std::string text;
-    for (const long value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
-    line(name, "[" + text + "]");
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  void line(std::string_view name, std::string_view value) {
-    text_ += std::string(name) + " = " + std::string(value) + "\n";
-  }
-  std::string text_;
-};
 
 /// How many GPUs NVLink connects: those of the domain that is named, whatever a tray holds, or of
 /// the node, or 8. Jobs get as many GPUs of every domain, in whole trays of four (Slurm's block

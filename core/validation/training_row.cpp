@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <initializer_list>
 #include <iterator>
 #include <utility>
+
+#include "core/base/lower_case.hpp"
 
 namespace lockstep {
 
@@ -45,8 +46,7 @@ bool TrainingRow::max_allocated() const {
 
 bool is_llama(const TrainingRow& row) {
   if (!row.architecture.empty()) return row.architecture == "llama";
-  std::string name = row.model;
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string name = lower_case(row.model);
   // Families with rotary positions, RMS norms and SwiGLU.
   constexpr std::string_view kFamilies[] = {"llama",    "qwen",    "mistral",  "mixtral",
                                             "internlm", "smollm",  "baichuan", "deepseek",

@@ -1,11 +1,11 @@
 #include "gui/model/timeline/timeline_layout.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 
 #include "core/base/index_vector.hpp"
+#include "core/base/lower_case.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep::gui {
@@ -15,11 +15,6 @@ constexpr int kComputeStream = static_cast<int>(Stream::Compute);
 constexpr std::size_t kRowsOfAScreen = 48;
 
 RowKey rank_key(Rank rank) { return "rank " + std::to_string(rank); }
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 bool contains(const std::string& text, const std::string& filter) {
   return filter.empty() || lower_case(text).find(lower_case(filter)) != std::string::npos;
