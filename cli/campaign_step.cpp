@@ -1,6 +1,5 @@
 #include "cli/campaign_step.hpp"
 
-#include "core/analysis/report.hpp"
 #include "core/campaign/checkpoint_size.hpp"
 #include "core/lower/lower.hpp"
 #include "core/session/simulation.hpp"
@@ -8,13 +7,12 @@
 namespace lockstep {
 
 Result<StepFacts> simulated_facts(const Scenario& scenario) {
-  Result<Program> program = lower_to_fit(scenario);
+  const Result<Program> program = lower_to_fit(scenario);
   if (!program) return program.error();
+  const Result<Report> report = simulated_step_of(*program, scenario);
+  if (!report) return report.error();
   const CheckpointSize size = checkpoint_size(*program);
-  const Result<Trace> trace = simulated_trace(*program, scenario.cluster, scenario.what_if);
-  if (!trace) return trace.error();
-  const Seconds step = analyze(*trace, std::move(*program), scenario.cluster).step_time;
-  return StepFacts{step, size.whole, size.fullest_rank};
+  return StepFacts{report->step_time, size.whole, size.fullest_rank};
 }
 
 }  // namespace lockstep

@@ -43,9 +43,7 @@ std::string head(const CampaignAnswer& answer) {
                   count_text(gpus), count_text(answer.summary.runs), answer.seed);
   const CampaignPhase& longest = answer.plan.phases[answer.interval.phase];
   const Seconds mean = longest.rates.mean_time();
-  const PublishedFailures& source =
-      *std::find_if(published_failures().begin(), published_failures().end(),
-                    [&](const auto& p) { return p.source == answer.facts.spec.failures; });
+  const PublishedFailures& source = published_failures(answer.facts.spec.failures);
   const bool given = std::any_of(longest.rates.rate.begin(), longest.rates.rate.end(),
                                  [](double rate) { return rate > 0; }) &&
                      source.source == FailureSource::None;

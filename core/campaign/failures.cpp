@@ -24,28 +24,25 @@ constexpr double kLlamaGpu = 148 + 72 + 19 + 17 + 6 + 6,
 static_assert(kLlamaGpu + kLlamaNode + kLlamaSwitch + kLlamaJob == 419);
 
 constexpr std::array kPublished = {
-    PublishedFailures{FailureSource::None, "none", {}, {}, {}, {}, "nothing fails"},
-    PublishedFailures{FailureSource::Llama3, "llama3", mean_time(kLlamaGpus, kLlamaDays, kLlamaGpu),
+    PublishedFailures{FailureSource::None, {}, {}, {}, {}, "nothing fails"},
+    PublishedFailures{FailureSource::Llama3, mean_time(kLlamaGpus, kLlamaDays, kLlamaGpu),
                       mean_time(kLlamaGpus / 8, kLlamaDays, kLlamaNode),
                       mean_time(kLlamaGpus / 16, kLlamaDays, kLlamaSwitch),
                       mean_time(1, kLlamaDays, kLlamaJob),
                       "419 interruptions in 54 days on 16,384 H100s (arXiv 2407.21783, table 5)"},
     PublishedFailures{FailureSource::Rsc1,
-                      "rsc1",
                       {},
                       mean_time(1000, 1, 6.50),
                       {},
                       {},
                       "6.50 failures in 1,000 node-days of 8 A100s, RSC-1 (arXiv 2410.21680)"},
     PublishedFailures{FailureSource::Rsc2,
-                      "rsc2",
                       {},
                       mean_time(1000, 1, 2.34),
                       {},
                       {},
                       "2.34 failures in 1,000 node-days of 8 A100s, RSC-2 (arXiv 2410.21680)"},
     PublishedFailures{FailureSource::Opt175b,
-                      "opt-175b",
                       {},
                       mean_time(128, 1, 2),
                       {},
@@ -53,7 +50,6 @@ constexpr std::array kPublished = {
                       "about 2 of 128 machines of 8 A100s go down every day "
                       "(metaseq, projects/OPT/chronicles/final_update.md)"},
     PublishedFailures{FailureSource::Bloom,
-                      "bloom",
                       mean_time(400, 7, 1.5),
                       {},
                       {},
@@ -61,7 +57,6 @@ constexpr std::array kPublished = {
                       "1 to 2 GPUs in a week, of about 400 A100s "
                       "(huggingface.co/blog/bloom-megatron-deepspeed)"},
     PublishedFailures{FailureSource::B200,
-                      "b200",
                       mean_time(504, 55, 10),
                       {},
                       {},
@@ -77,7 +72,10 @@ std::string_view to_string(FailureCause cause) {
   return kNames[to_size(cause)];
 }
 
-std::span<const PublishedFailures> published_failures() { return kPublished; }
+const PublishedFailures& published_failures(FailureSource source) {
+  return *std::find_if(kPublished.begin(), kPublished.end(),
+                       [&](const PublishedFailures& p) { return p.source == source; });
+}
 
 JobSize job_size(const CampaignSpec& spec, int gpus, int nodes) {
   return {gpus, nodes, (gpus + spec.gpus_per_switch - 1) / spec.gpus_per_switch};
@@ -96,13 +94,11 @@ Seconds FailureRates::mean_time() const {
 }
 
 Seconds mean_time_of(const CampaignSpec& spec, FailureCause cause) {
-  const auto published =
-      std::find_if(kPublished.begin(), kPublished.end(),
-                   [&](const PublishedFailures& p) { return p.source == spec.failures; });
+  const PublishedFailures& published = published_failures(spec.failures);
   const std::array<Seconds, kNumCauses> given = {spec.gpu_mtbf, spec.node_mtbf, spec.switch_mtbf,
                                                  spec.job_mtbf};
-  const std::array<Seconds, kNumCauses> source = {published->gpu, published->node,
-                                                  published->network_switch, published->job};
+  const std::array<Seconds, kNumCauses> source = {published.gpu, published.node,
+                                                  published.network_switch, published.job};
   const std::size_t i = to_size(cause);
   return given[i].v > 0 ? given[i] : source[i];
 }

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <span>
 #include <string_view>
 
 #include "core/base/index_vector.hpp"
@@ -24,11 +23,10 @@ constexpr bool takes_node(FailureCause cause) {
 /// Mean times between failures of one part; 0: it never fails.
 struct PublishedFailures {
   FailureSource source = FailureSource::None;
-  std::string_view name;  // as campaign.failures has it
   Seconds gpu, node, network_switch, job;
   std::string_view where;  // what was counted, and where it is published
 };
-std::span<const PublishedFailures> published_failures();
+const PublishedFailures& published_failures(FailureSource source);
 
 /// How many parts of each kind a job needs.
 struct JobSize {

@@ -13,15 +13,7 @@
 
 namespace lockstep {
 
-namespace {
-
-Result<Report> simulated_step(const Scenario& scenario, const Program& program) {
-  const Result<Trace> trace = simulated_trace(program, scenario.cluster, scenario.what_if);
-  if (!trace) return trace.error();
-  return analyze(*trace, program, scenario.cluster);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<Trace> simulated_trace(const Program& program, const ClusterSpec& cluster,
                               const WhatIfSpec& what_if, MemorySamples memory) {
@@ -35,7 +27,13 @@ Result<Trace> simulated_trace(const Program& program, const ClusterSpec& cluster
 Result<Report> simulated_step(const Scenario& scenario) {
   const Result<Program> program = lower_to_fit(scenario);
   if (!program) return program.error();
-  return simulated_step(scenario, *program);
+  return simulated_step_of(*program, scenario);
+}
+
+Result<Report> simulated_step_of(const Program& program, const Scenario& scenario) {
+  const Result<Trace> trace = simulated_trace(program, scenario.cluster, scenario.what_if);
+  if (!trace) return trace.error();
+  return analyze(*trace, program, scenario.cluster);
 }
 
 Result<Run> simulated_run(const Scenario& scenario, Devices devices) {
@@ -90,7 +88,7 @@ Result<LayoutFigures> simulated_layout(const Scenario& scenario) {
   MemoryFigures memory;
   const Result<Program> program = lower_to_fit(scenario, &memory);
   if (!program) return program.error();
-  const Result<Report> step = simulated_step(scenario, *program);
+  const Result<Report> step = simulated_step_of(*program, scenario);
   if (!step) return step.error();
   LayoutFigures figures = layout_figures(*step);
   figures.memory = memory;

@@ -26,6 +26,8 @@ Result<Trace> simulated_trace(const Program& program, const ClusterSpec& cluster
 /// Lowers the scenario and simulates one step of it. Requires validate(scenario).empty(). Errors:
 /// those of lower_to_fit() and of simulated_trace(). Thread-safe.
 Result<Report> simulated_step(const Scenario& scenario);
+/// The same of a program that was lowered from the scenario.
+Result<Report> simulated_step_of(const Program& program, const Scenario& scenario);
 
 enum class Devices { AsTheyAre, Unlimited };  // whether what does not fit is an error
 /// The same as simulated_step(), with the trace and samples of memory.
