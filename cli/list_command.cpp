@@ -119,24 +119,24 @@ std::vector<ScenarioKey> keys_that_match(const std::string& words) {
 
 /// What other trainers call it: "Megatron-LM's tensor-model-parallel-size".
 std::string elsewhere(const std::string& key) {
-  std::string names;
+  std::vector<std::string> names;
   for (const Trainer trainer :
        {Trainer::Torchtitan, Trainer::Megatron, Trainer::DeepSpeed, Trainer::Peft}) {
     const std::string_view name = name_for(trainer, key);
     if (name.empty()) continue;
-    names +=
-        (names.empty() ? "" : ", ") + std::string(spoken_name(trainer)) + "'s " + std::string(name);
+    names.push_back(std::string(spoken_name(trainer)) + "'s " + std::string(name));
   }
-  return names;
+  return joined(names);
 }
 
 Row row_of(const ScenarioKey& key, bool everything) {
   Row row = {{"key", key.name}, {"default", key.value}};
-  if (!everything) return row["meaning"] = key.meaning, row;
-  row.update({{"values", key.values},
-              {"applies_to", key.whose},
-              {"elsewhere", elsewhere(key.name)},
-              {"meaning", key.meaning}});
+  if (everything) {
+    row["values"] = key.values;
+    row["applies_to"] = key.whose;
+    row["elsewhere"] = elsewhere(key.name);
+  }
+  row["meaning"] = key.meaning;
   return row;
 }
 

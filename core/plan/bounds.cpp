@@ -359,7 +359,8 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
   const double m = microbatches;
   if (p == 1) return {{1, m > 1 ? 1.0 : 0.0, 1}};
   std::vector<InFlight> found;
-  if (in_turn(rules_of(point.schedule))) {
+  const ScheduleRules& rules = rules_of(point.schedule);
+  if (in_turn(rules)) {
     const double group = v > 1 ? interleave_group(0, p, microbatches) : 1;
     for (int r = 0; r < p; ++r) {
       const double passes = v > 1 ? 2 * (p - 1 - r) + (v - 1) * group + 1 : p - r;
@@ -369,8 +370,7 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
     }
     return found;
   }
-  if (!by_rule(rules_of(point.schedule)))
-    return std::vector<InFlight>(to_size(p), InFlight{1, 0, m * v});
+  if (!by_rule(rules)) return std::vector<InFlight>(to_size(p), InFlight{1, 0, m * v});
   // A rank has reached what it keeps at most long before so many microbatches have passed.
   const int few = std::min(microbatches, 4 * p);
   const std::array<int, 4> key{static_cast<int>(point.schedule), p, v, few};
@@ -382,7 +382,7 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
   shape.v = v;
   shape.m = few;
   shape.group = interleave_group(0, p, few);
-  for (const Actions& actions : generate(rules_of(point.schedule), shape).actions) {
+  for (const Actions& actions : generate(rules, shape).actions) {
     InFlight most;
     double kept = 0, alive = 0;
     std::set<Stage> with_gradients;
@@ -399,8 +399,7 @@ std::vector<LayoutBounds::InFlight> LayoutBounds::in_flight(const LayoutPoint& p
       }
     }
     // Where all forward passes come first, more microbatches are in flight than these few.
-    if (rules_of(point.schedule).forwards_first)
-      most.most = std::numeric_limits<double>::infinity();
+    if (rules.forwards_first) most.most = std::numeric_limits<double>::infinity();
     it->second.push_back(most);
   }
   return it->second;

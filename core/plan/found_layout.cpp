@@ -19,8 +19,7 @@ std::string layout_name(const Scenario& layout) {
   if (p.pipeline_parallel_degree > 1) {
     const ScheduleRules& rules = rules_of(p.pipeline_parallel_schedule);
     std::string text = degree("pp", p.pipeline_parallel_degree) + " " + std::string(rules.name);
-    if (rules.most_virtual_stages > rules.least_virtual_stages)
-      text += degree(" v", p.pipeline_parallel_virtual_stages);
+    if (rules.takes_chunks()) text += degree(" v", p.pipeline_parallel_virtual_stages);
     add(text);
   }
   if (p.gradient_ranks() > 1) {

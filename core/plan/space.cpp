@@ -48,12 +48,11 @@ std::vector<std::pair<PipelineSchedule, int>> pipelines(int degree, int layers,
   };
   for (const ScheduleRules& rules : kSchedules) {
     if (rules.tried != Tried::First) continue;
-    const bool any = rules.most_virtual_stages > rules.least_virtual_stages;
     for (int chunks = rules.least_virtual_stages;
          chunks <= rules.most_virtual_stages && degree * chunks <= layers; ++chunks) {
       const int last = layers % (degree * chunks);
       const bool few = layers % degree != 0 && (chunks == 2 || chunks == 4);
-      if (!any || last == 0 || last + kFewerAtEnds >= degree * chunks || few) {
+      if (!rules.takes_chunks() || last == 0 || last + kFewerAtEnds >= degree * chunks || few) {
         add(rules.schedule, chunks);
       }
     }

@@ -43,8 +43,8 @@ std::vector<std::string> between(std::string_view line, std::string_view open, c
 
 /// What the pages of docs/scenario say of keys: of each table, the last cell of the row that names
 /// the key. A line that names sections, "# [lora]" or "`[cluster.device]`, ...", stands above it.
-std::map<std::string, std::string, std::less<>> read_meanings() {
-  std::map<std::string, std::string, std::less<>> meanings;
+KeyValues read_meanings() {
+  KeyValues meanings;
   for (const EmbeddedProfile& page : embedded_key_pages()) {
     std::istringstream lines{std::string(page.text)};
     std::vector<std::string> sections;
@@ -142,7 +142,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
     usual.costs.emplace();
     KeyLister lister;
     describe_sections(lister, std::as_const(usual));
-    const auto meanings = read_meanings();
+    const KeyValues meanings = read_meanings();
     for (ScenarioKey& key : lister.list) {
       const auto found = meanings.find(key.name);
       if (found != meanings.end()) key.meaning = found->second;
@@ -159,20 +159,14 @@ const ScenarioKey* find_key(std::string_view name) {
   return nullptr;
 }
 
-std::map<std::string, std::string, std::less<>> values_of_keys(const Scenario& scenario) {
+KeyValues values_of_keys(const Scenario& scenario) {
   KeyLister lister;
   describe_sections(lister, scenario);
-  std::map<std::string, std::string, std::less<>> values;
+  KeyValues values;
   for (ScenarioKey& key : lister.list) {
     if (!key.value.empty()) values.emplace(key.name, std::move(key.value));
   }
   return values;
-}
-
-std::string value_of_key(const Scenario& scenario, std::string_view name) {
-  const auto values = values_of_keys(scenario);
-  const auto found = values.find(name);
-  return found == values.end() ? std::string() : found->second;
 }
 
 std::string section_of_key(std::string_view key) {

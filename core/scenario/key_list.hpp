@@ -28,8 +28,8 @@ const std::vector<ScenarioKey>& scenario_keys();
 const ScenarioKey* find_key(std::string_view name);  // null if there is none
 
 /// The values of all keys in a scenario as TOML, by name; without those that it leaves open.
-std::map<std::string, std::string, std::less<>> values_of_keys(const Scenario& scenario);
-std::string value_of_key(const Scenario& scenario, std::string_view name);
+using KeyValues = std::map<std::string, std::string, std::less<>>;
+KeyValues values_of_keys(const Scenario& scenario);
 
 /// The section ("training") that has a key of this name; empty if none or several.
 std::string section_of_key(std::string_view key);

@@ -83,6 +83,8 @@ struct ScheduleRules {
   Tried tried = Tried::WhenAsked;
 
   constexpr int least_microbatches(int p) const { return least.per_rank * p + least.more; }
+  /// Whether one may choose how many chunks a rank has.
+  constexpr bool takes_chunks() const { return most_virtual_stages > least_virtual_stages; }
   /// Whether a step ends with an empty pipeline.
   constexpr bool drains() const { return versions == WeightVersions::One; }
 };

@@ -6,6 +6,9 @@
 // sub-tables, as TOML requires.
 #pragma once
 
+#include <concepts>
+#include <type_traits>
+
 #include "core/spec/keys/choices.hpp"
 #include "core/spec/keys/range.hpp"
 #include "core/spec/keys/units.hpp"

@@ -1,6 +1,7 @@
 // Ranges: which numbers a key may have, as an interval is written.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>

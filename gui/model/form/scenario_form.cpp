@@ -232,8 +232,9 @@ bool same_key(const std::string& entry, const std::string& key) {
 
 }  // namespace
 
-std::string FormField::value_in(const Scenario& scenario) const {
-  return key == kDevices ? scenario.cluster.name : plain(value_of_key(scenario, key));
+std::string FormField::value_in(const KeyValues& values) const {
+  const auto found = values.find(key == kDevices ? "cluster.name" : key);
+  return found == values.end() ? std::string() : plain(found->second);
 }
 
 const std::vector<FormField>& form_fields() {
@@ -257,10 +258,11 @@ std::vector<FieldState> form_state(const std::string& text, const std::string& f
                                    const Cancelled& cancelled) {
   const LoadedScenario now = parse_scenario(text, file, overrides);
   if (!now.ok()) return {};
+  const KeyValues values = values_of_keys(now.points.front().scenario);
   std::vector<FieldState> states;
   for (const FormField& field : form_fields()) {
     FieldState state;
-    const std::string value = field.value_in(now.points.front().scenario);
+    const std::string value = field.value_in(values);
     std::vector<std::string> others;
     for (const std::string& entry : overrides) {
       if (same_key(entry, field.key)) {
@@ -272,7 +274,8 @@ std::vector<FieldState> form_state(const std::string& text, const std::string& f
     state.own = value;
     if (state.overridden) {
       const LoadedScenario without = parse_scenario(text, file, others);
-      state.own = without.ok() ? field.value_in(without.points.front().scenario) : "";
+      state.own =
+          without.ok() ? field.value_in(values_of_keys(without.points.front().scenario)) : "";
     }
     std::vector<std::string> candidates = field.values;
     if (std::find(candidates.begin(), candidates.end(), value) == candidates.end()) {

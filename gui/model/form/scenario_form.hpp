@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/spec/scenario.hpp"
+#include "core/scenario/key_list.hpp"
 #include "gui/model/run/run_view.hpp"
 
 namespace lockstep::gui {
@@ -30,7 +30,8 @@ struct FormField {
   /// Overrides of which one is set along with a value that has a fault without it.
   std::vector<std::string> helpers = {};
   std::string text_of(const std::string& value) const;  // as the user reads it
-  std::string value_in(const Scenario& scenario) const;
+  /// Its value of a scenario's, as values_of_keys() lists them.
+  std::string value_in(const KeyValues& values) const;
 };
 const std::vector<FormField>& form_fields();
 

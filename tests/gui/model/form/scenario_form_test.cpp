@@ -68,7 +68,8 @@ TEST_CASE("every field reads the value that its key sets", "[gui][model]") {
       if (!states[i].helper[k].empty()) set.push_back(states[i].helper[k]);
       const auto loaded = parse_scenario(kPipeline, "test.toml", set);
       REQUIRE(loaded.ok());
-      CHECK(field.value_in(loaded.points.front().scenario) == states[i].values[k]);
+      const KeyValues values = values_of_keys(loaded.points.front().scenario);
+      CHECK(field.value_in(values) == states[i].values[k]);
     }
   }
 }
