@@ -138,6 +138,10 @@ struct StrategySpec {
   std::int64_t fsdp_persistence_threshold = 0;
   int fsdp_max_active_stages = 3;  // virtual stages gathered at a time; 0: all
   AccumulateShards accumulate_sharded_gradients = AccumulateShards::Default;
+  /// With replicas of shards and gradients that are accumulated in shards: sum each microbatch's
+  /// shards over the replicas, as fully_shard does unless set_requires_all_reduce(False) is called;
+  /// false: sum their total once.
+  bool all_reduce_each_microbatch = false;
   Offload offload = Offload::None;
   OffloadDevice offload_optimizer_device = OffloadDevice::Cpu;
   OffloadDevice offload_param_device = OffloadDevice::Cpu;  // with Offload::Parameters

@@ -37,9 +37,9 @@ class RandomLayouts {
     const int tensor = often_one(2) * often_one(2);
     number("tp", tensor);
     sometimes({"accumulate_sharded_gradients=always", "accumulate_sharded_gradients=never",
-               "overlap_param_gather=true", "fsdp_reshard_degree=2",
-               "fsdp_persistence_threshold=1700", "offload=optimizer", "offload=parameters",
-               "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
+               "all_reduce_each_microbatch=true", "overlap_param_gather=true",
+               "fsdp_reshard_degree=2", "fsdp_persistence_threshold=1700", "offload=optimizer",
+               "offload=parameters", "gradient_as_bucket_view=false", "fsdp_max_active_stages=1"});
     drives();
     sometimes({"training.max_norm=0", "training.mixed_precision_param=bfloat16"});
     if (replicas > 1) {

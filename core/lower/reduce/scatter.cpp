@@ -1,7 +1,8 @@
 // reduce with shards: reduce-scatters a unit's gradient, when it is ready, to the ranks that update
 // its shards (Rajbhandari et al. 2020). ZeRO stage 1 keeps gradients whole, in one flat buffer. If
-// there are replicas of the shards (HYBRID_SHARD), the reduced shard is then summed over them. With
-// quantized gradients, ranks exchange codes of them instead (quantized.hpp).
+// there are replicas of the shards (HYBRID_SHARD), the reduced shard is then summed over them, once
+// or for each microbatch. With quantized gradients, ranks exchange codes of them instead
+// (quantized.hpp).
 #include "core/lower/draft/data_axes.hpp"
 #include "core/lower/draft/gradients.hpp"
 #include "core/lower/draft/op_writer.hpp"
@@ -68,7 +69,7 @@ class Scatterer {
       unit.reduced = add_shard(unit.grad, bytes);
     }
     scatter(u, place_after(ready), unit.grad, unit.reduced);
-    sum_over_replicas(u, place_after(ready));
+    sum_over_replicas(u, place_after(ready), unit.reduced);
   }
 
   /// Accumulates gradients in shards, so that whole gradients live no longer than their microbatch.
@@ -88,23 +89,26 @@ class Scatterer {
                                  ? g.buffer
                                  : add_shard(g.buffer, shard_bytes(layout, role_.buffer(g.buffer)));
       scatter(g.unit, place, g.buffer, shard);
+      const bool sums_each = strategy_.all_reduce_each_microbatch && layout.shard_group.valid();
+      const Microbatch microbatch = role_.buffer(g.buffer).microbatch;
+      if (sums_each) sum_over_replicas(g.unit, place, shard, microbatch);
       if (begun[g.unit]) {
         const DType type = draft_.dtype_of(BufferKind::Grad);
-        at(place, g.unit, role_.buffer(g.buffer).microbatch)
+        at(place, g.unit, microbatch, sums_each ? Stream::Replicate : Stream::Reduce)
             .call(copy_function(draft_, layout.shard_elements, type, type, true),
                   {shard, unit.reduced});
       } else {
         unit.reduced = shard;
       }
       begun[g.unit] = true;
-      if (--left[g.unit] == 0) sum_over_replicas(g.unit, place);
+      if (--left[g.unit] == 0 && !sums_each) sum_over_replicas(g.unit, place, unit.reduced);
     }
   }
 
   /// Writes what reduces unit `u` into the list, at a place.
-  OpWriter at(std::size_t place, std::size_t u, Microbatch microbatch) {
-    return {draft_,     role_,          Phase::None,  layer_of(out_, u),
-            microbatch, Stream::Reduce, &insertions_, place};
+  OpWriter at(std::size_t place, std::size_t u, Microbatch microbatch,
+              Stream stream = Stream::Reduce) {
+    return {draft_, role_, Phase::None, layer_of(out_, u), microbatch, stream, &insertions_, place};
   }
   /// The place directly after the op that makes a gradient ready, and after the gathers that go out
   /// with that op.
@@ -129,12 +133,12 @@ class Scatterer {
       writer.communicate(OpKind::ReduceScatter, Stream::Reduce, shards, {whole, shard});
     }
   }
-  void sum_over_replicas(std::size_t u, std::size_t place) {
+  void sum_over_replicas(std::size_t u, std::size_t place, BufferId shard,
+                         Microbatch microbatch = -1) {
     const UnitLayout& layout = layout_of(draft_, out_.units[u]);
     if (replicas(draft_, layout) == 1) return;
-    at(place, u, -1)
-        .communicate(OpKind::AllReduce, Stream::Replicate, replica_group(draft_, layout),
-                     {out_.units[u].reduced});
+    at(place, u, microbatch)
+        .communicate(OpKind::AllReduce, Stream::Replicate, replica_group(draft_, layout), {shard});
   }
 
   Draft& draft_;

@@ -278,6 +278,7 @@ void describe(V& v, S& p) {
   v.key("fsdp_persistence_threshold", p.fsdp_persistence_threshold, ">= 0");
   v.key("fsdp_max_active_stages", p.fsdp_max_active_stages, ">= 0");
   v.key("accumulate_sharded_gradients", p.accumulate_sharded_gradients);
+  v.key("all_reduce_each_microbatch", p.all_reduce_each_microbatch);
   v.key("offload", p.offload);
   v.key("offload_optimizer_device", p.offload_optimizer_device);
   v.key("offload_param_device", p.offload_param_device);
@@ -499,6 +500,7 @@ void describe(V& v, S& f) {
   v.key("gradients_as_parameters", f.gradients_as_parameters);
   v.key("overlap_grad_reduce", f.overlap_grad_reduce);
   v.key("overlap_param_gather", f.overlap_param_gather);
+  v.key("all_reduce_each_microbatch", f.all_reduce_each_microbatch);
   v.key("parameter_part_us", f.parameter_part, UnitPrefix::Micro, ">= 0");
   v.key("waits_for_messages", f.waits_for_messages);
   v.key("prefetches_gathers", f.prefetches_gathers);

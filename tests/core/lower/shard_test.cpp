@@ -240,6 +240,24 @@ TEST_CASE("replicas of shards add an all-reduce of each shard, P/n over d", "[co
   }
 }
 
+TEST_CASE("replicas sum their shards once, or once for each of k microbatches", "[core][lower]") {
+  Scenario s = with_stage({2, 4}, 3);
+  const double p = unit_bytes(lowered(s), 4);
+  s.training.global_batch_size = 3 * s.strategy.synchronous_ranks() * s.training.local_batch_size;
+  REQUIRE(s.num_microbatches() == 3);
+  const double once = 2 * (2 - 1.0) / 2 * p / 4;
+  CHECK(bytes_sent(lowered(s), OpKind::AllReduce) == Approx(once));
+  s.strategy.all_reduce_each_microbatch = true;
+  const Program each = lowered(s);
+  CHECK(bytes_sent(each, OpKind::AllReduce) == Approx(3 * once));
+  for (const Op& op : each.roles[0].ops) {  // so that no reduce-scatter waits for the network
+    if (op.kind != OpKind::ReduceScatter || op.phase == Phase::B) continue;
+    for (OpId waited : each.roles[0].after_of(op)) {
+      CHECK(each.roles[0].op(waited).kind != OpKind::AllReduce);
+    }
+  }
+}
+
 TEST_CASE("shards lie on neighbouring ranks, replicas apart", "[core][lower]") {
   const Program program = lowered(with_stage({2, 4}, 3));
   const auto group = [&](const std::string& name) {
