@@ -22,6 +22,7 @@
 #include "cli/measured_commands.hpp"
 #include "cli/model_commands.hpp"
 #include "cli/planning_commands.hpp"
+#include "cli/settings_options.hpp"
 #include "core/base/file_fault.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
@@ -229,10 +230,7 @@ class Parser {
   static void add_scenario(CLI::App* sub, std::string& scenario, std::vector<std::string>& set,
                            const char* what = "a scenario (TOML)") {
     sub->add_option("scenario", scenario, what)->required()->type_name("FILE");
-    sub->add_option("--set", set, "override a key of the scenario, several times")
-        ->type_name("SECTION.KEY=VALUE")
-        ->take_all()
-        ->expected(1);
+    add_settings(sub, set);
   }
 
   void add_run() {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/settings_options.hpp"
 #include "core/fit/constants.hpp"
 
 namespace lockstep {
@@ -29,10 +30,7 @@ void MeasuredCommands::add_validate(CLI::App* sub) {
   sub->add_option("--source", validate_.source, "rows of these sources only: 'zb-*'")
       ->type_name("PATTERN");
   sub->add_option("--row", validate_.row, "this row only")->type_name("ID");
-  sub->add_option("--set", validate_.set, "override a key of every scenario, several times")
-      ->type_name("SECTION.KEY=VALUE")
-      ->take_all()
-      ->expected(1);
+  add_settings(sub, validate_.set, "every scenario");
   sub->add_flag("--rows", validate_.rows, "list every row, too");
   sub->add_flag("--scenario", validate_.scenario, "print the scenarios instead of running them");
   sub->add_flag("--json", validate_.json, "print JSON instead of tables");
@@ -73,10 +71,7 @@ void MeasuredCommands::add_fit(CLI::App* sub) {
       ->type_name("KEY[@PROFILE][=START],...");
   sub->add_option("--cluster", fit_.cluster, "of traces: a preset's name, or a profile")
       ->type_name("PRESET");
-  sub->add_option("--set", fit_.set, "override a key of every scenario, several times")
-      ->type_name("SECTION.KEY=VALUE")
-      ->take_all()
-      ->expected(1);
+  add_settings(sub, fit_.set, "every scenario");
   sub->add_option("--source", fit_.source, "rows of these sources only: 'zb-*'")
       ->type_name("PATTERN");
   sub->add_option("--leave-out", fit_.leave_out,

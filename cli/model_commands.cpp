@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iterator>
 
+#include "cli/settings_options.hpp"
 #include "core/handover/handover.hpp"
 
 namespace lockstep {
@@ -123,10 +124,7 @@ void ModelCommands::add_export(CLI::App* sub) {
       ->type_name("PATH");
   sub->add_flag("--json", weights_.json,
                 "print JSON: what was written, and what could not be said");
-  sub->add_option("--set", weights_.set, "override a key of the scenario, several times")
-      ->type_name("SECTION.KEY=VALUE")
-      ->take_all()
-      ->expected(1);
+  add_settings(sub, weights_.set);
   sub->add_option("--dtype", weights_.dtype, "of the tensors (default: the checkpoint's)")
       ->check(CLI::IsMember({"float32", "float64", "bfloat16", "float16"}));
   sub->add_flag("--adapters", weights_.adapters,

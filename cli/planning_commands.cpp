@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/settings_options.hpp"
+
 namespace lockstep {
 
 void PlanningCommands::add_to(CLI::App& app, std::function<int()>& command) {
@@ -22,10 +24,7 @@ void PlanningCommands::add_to(CLI::App& app, std::function<int()>& command) {
 
 void PlanningCommands::add_search(CLI::App* sub) {
   sub->add_option("scenario", search_.scenario, "a scenario (TOML)")->required()->type_name("FILE");
-  sub->add_option("--set", search_.set, "override a key of the scenario, several times")
-      ->type_name("SECTION.KEY=VALUE")
-      ->take_all()
-      ->expected(1);
+  add_settings(sub, search_.set);
   sub->add_option("--top", search_.top, "layouts to show")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
@@ -66,10 +65,7 @@ void PlanningCommands::add_campaign(CLI::App* sub) {
   sub->add_option("scenario", campaign_.scenario, "a scenario with [campaign] (TOML)")
       ->required()
       ->type_name("FILE");
-  sub->add_option("--set", campaign_.set, "override a key of the scenario, several times")
-      ->type_name("SECTION.KEY=VALUE")
-      ->take_all()
-      ->expected(1);
+  add_settings(sub, campaign_.set);
   sub->add_option("--runs", campaign_.runs, "campaigns to simulate")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
@@ -108,6 +104,9 @@ void PlanningCommands::add_recommend(CLI::App* sub) {
   sub->add_option("--threads", recommend_.threads, "threads that search; 0: one for each core")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
+  sub->add_option("--framework", recommend_.framework,
+                  "as this software runs it (lockstep list frameworks)")
+      ->type_name("NAME");
   sub->add_flag("--json", recommend_.json, "print the answers as JSON");
 }
 

@@ -334,8 +334,9 @@ std::string mesh_text(const StrategySpec& s) {
 
 std::string report_text(const Report& r, const Scenario& scenario, const Screen& screen) {
   Summary summary;
+  const std::string how = r.software.empty() ? "" : as_run_by(r.software) + ", ";
   summary.add("scenario", scenario.name,
-              fmt::format("{} on {}, {}, {} backend", r.model, r.cluster,
+              fmt::format("{} on {}, {}{}, {} backend", r.model, r.cluster, how,
                           mesh_text(scenario.strategy), r.backend));
   return figures_text(std::move(summary), r, &scenario, screen);
 }

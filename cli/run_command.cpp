@@ -161,7 +161,9 @@ void tell_of_departures(const Console& console, const LoadedScenario& loaded) {
 
 RunOutcome run_points(const RunArguments& arguments, const Console& console, Process& process) {
   if (auto misplaced = misplaced_options(arguments); !misplaced.empty()) return {misplaced};
-  const LoadedScenario loaded = load_scenario(arguments.scenario, arguments.set);
+  const Software software = arguments.backend == "sim" ? Software::Usual : Software::Own;
+  const LoadedScenario loaded =
+      load_scenario(arguments.scenario, arguments.set, kOverrideFile, software);
   if (!loaded.ok()) return {loaded.errors};
   report_warnings(console, loaded.warnings);
   if (!arguments.quiet) tell_of_departures(console, loaded);

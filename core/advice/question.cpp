@@ -97,6 +97,10 @@ std::string training_text(int seq_len, int lora, const std::string& type) {
                         seq_len, type);
 }
 
+std::string framework_text(const RecommendQuestion& a) {
+  return a.framework.empty() ? "" : fmt::format("[framework]\npreset = \"{}\"\n", a.framework);
+}
+
 /// How many samples of a step a GPU has, if nobody says it: about so many tokens; of images, a
 /// power of two.
 int samples_of_gpu(const ModelSpec& model, int seq_len) {
@@ -162,7 +166,7 @@ Result<Recommendation> by_name(const RecommendQuestion& a) {
   const std::string type = type_of_products(plain->cluster.device);
   std::vector<Error> warnings;
   Result<Scenario> scenario =
-      read(model + training_text(seq_len, a.lora, type) + cluster, &warnings);
+      read(model + training_text(seq_len, a.lora, type) + cluster + framework_text(a), &warnings);
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size = batch;
   RuleQuestion question;
@@ -188,8 +192,9 @@ Result<Recommendation> by_size(const RecommendQuestion& a) {
   q.gpus = a.gpus;
   q.interconnect = *interconnect;
   const int seq_len = a.seq_len > 0 ? a.seq_len : 2048;
-  Result<Scenario> scenario = read(model_text(*parameters, seq_len) +
-                                   training_text(seq_len, a.lora, "bfloat16") + cluster_text(q));
+  Result<Scenario> scenario =
+      read(model_text(*parameters, seq_len) + training_text(seq_len, a.lora, "bfloat16") +
+           cluster_text(q) + framework_text(a));
   if (!scenario) return scenario.error();
   scenario->training.global_batch_size =
       a.batch > 0 ? a.batch : std::max(1, kTokensPerGpu / seq_len) * q.gpus;

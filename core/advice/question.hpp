@@ -25,6 +25,7 @@ struct RecommendQuestion {
   int seq_len = 0;                      // 0: the model's, at most 8,192
   bool offload = false;                 // also layouts with states in host memory
   int lora = 0;                         // rank of adapters that are trained alone; 0: none
+  std::string framework;                // a preset; empty: what is usual (docs/framework.md)
 };
 
 struct Recommendation {

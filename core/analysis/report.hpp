@@ -51,6 +51,8 @@ struct ValidationLoss {
 
 struct Report {
   std::string backend, program_hash, model, cluster;
+  /// As which software the step of a GPU cluster was simulated (software_of()); empty otherwise.
+  std::string software;
   int world_size = 1;
   Seconds step_time;  // last span end - first span begin
   /// Of replicas that train apart (Program::sync_every), the time of a step that does not bring

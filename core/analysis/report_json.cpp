@@ -121,6 +121,7 @@ Report from_json(const json& j) {
   j.at("program_hash").get_to(r.program_hash);
   j.at("model").get_to(r.model);
   j.at("cluster").get_to(r.cluster);
+  r.software = j.value("framework", "");
   j.at("world_size").get_to(r.world_size);
   r.step_time.v = real(j.at("step_time_s"));
   r.tokens_per_s = or_none(j.at("tokens_per_s"));
@@ -187,6 +188,7 @@ std::string report_json(const Report& r) {
   j["program_hash"] = r.program_hash;
   j["model"] = r.model;
   j["cluster"] = r.cluster;
+  if (!r.software.empty()) j["framework"] = r.software;
   j["step_time_s"] = r.step_time.v;
   if (r.apart_step_time.v > 0) j["apart_step_time_s"] = r.apart_step_time.v;
   if (r.sync_step_time.v > 0) j["sync_step_time_s"] = r.sync_step_time.v;

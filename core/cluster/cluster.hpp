@@ -145,4 +145,19 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+/// The software as which a cluster is simulated: framework.preset, or "profile" if other figures
+/// replace those of Lockstep's own kernels. Empty for CPUs, which have Lockstep's alone.
+inline std::string software_of(const ClusterSpec& cluster) {
+  const FrameworkSpec& framework = cluster.framework;
+  if (cluster.device.is_host()) return "";
+  const FrameworkSpec own;
+  return framework.preset != own.preset || framework == own ? framework.preset : "profile";
+}
+
+/// In words: "as torchtitan runs it".
+inline std::string as_run_by(const std::string& software) {
+  if (software == FrameworkSpec{}.preset) return "with Lockstep's own kernels";
+  return software == "profile" ? "as its [framework] says" : "as " + software + " runs it";
+}
+
 }  // namespace lockstep

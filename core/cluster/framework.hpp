@@ -85,6 +85,7 @@ struct FrameworkSpec {
   bool gradients_as_parameters = false;  // mixed_precision_reduce = mixed_precision_param
   bool overlap_grad_reduce = true;
   bool overlap_param_gather = false;
+  bool all_reduce_each_microbatch = false;
   /// Parameters are gathered, and gradients reduced, one by one, and this is what the host takes
   /// for each rank's part of one. 0: units go as a whole.
   Seconds parameter_part;

@@ -76,7 +76,9 @@ std::string trained_on(const Scenario& scenario) {
 
 std::string search_task(const Scenario& scenario) {
   const std::string batch = std::to_string(scenario.global_batch_size());
-  return scenario.model.name + " on " + scenario.cluster.name + ", " + batch +
+  const std::string software = software_of(scenario.cluster);
+  return scenario.model.name + " on " + scenario.cluster.name +
+         (software.empty() ? "" : " " + as_run_by(software)) + ", " + batch +
          (scenario.model.is_vision()
               ? " images a step"
               : " sequences of " + std::to_string(scenario.training.seq_len) + " tokens a step");

@@ -163,12 +163,17 @@ Result<std::vector<std::string>> overrides_for(const std::string& text, const st
   std::vector<std::string> overrides;
   // A value that a text leaves out may follow from others, so that a key that was equal differs
   // once these are overridden: what still differs then is overridden, too.
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 6; ++round) {
     const LoadedScenario loaded = parse_scenario(text, file, overrides);
     if (!loaded.ok()) return loaded.errors.front();
     if (loaded.points.size() > 1) break;
-    const std::vector<std::string> more = differences(loaded.points.front().scenario, wanted);
+    std::vector<std::string> more = differences(loaded.points.front().scenario, wanted);
     if (more.empty()) return overrides;
+    // Another layout may mean another framework, whose preset has the other keys of its section.
+    const auto preset = std::find_if(more.begin(), more.end(), [](const std::string& entry) {
+      return entry.starts_with("framework.preset=");
+    });
+    if (preset != more.end()) more = {*preset};
     overrides.insert(overrides.end(), more.begin(), more.end());
   }
   return Error{ErrorKind::Unsupported, file + ": no overrides make it the scenario wanted", {}};

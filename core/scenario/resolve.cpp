@@ -10,6 +10,7 @@
 #include "core/model/frozen.hpp"
 #include "core/scenario/key_list.hpp"
 #include "core/spec/foreign_names.hpp"
+#include "core/spec/usual_framework.hpp"
 #include "core/spec/validate/warnings.hpp"
 
 namespace lockstep {
@@ -63,9 +64,13 @@ const Location& locate(const Node& root, std::string_view key, const Location& o
 
 class Resolver {
  public:
-  Resolver(const Node& root, const std::string& file, ProfileCache& profiles,
+  Resolver(const Node& root, const std::string& file, Software software, ProfileCache& profiles,
            Diagnostics& diagnostics)
-      : root_(root), profiles_(profiles), diagnostics_(diagnostics), start_{{file, 1, 1}, {}} {
+      : root_(root),
+        software_(software),
+        profiles_(profiles),
+        diagnostics_(diagnostics),
+        start_{{file, 1, 1}, {}} {
     const std::filesystem::path path(file);
     s_.name = path.stem().string();
     s_.directory = path.has_parent_path() ? path.parent_path().string() : ".";
@@ -87,7 +92,6 @@ class Resolver {
     read("lora", s_.model.lora);
     const bool cluster_known =
         resolve_cluster(section("cluster"), s_.directory, profiles_, diagnostics_, s_.cluster);
-    resolve_framework(section("framework"), s_.directory, diagnostics_, s_.cluster.framework);
     read("data_loader", s_.cluster.loader);
     read("activation_checkpoint", s_.activation_checkpoint);
     read("optimizer", s_.optimizer);
@@ -98,16 +102,17 @@ class Resolver {
     read("campaign", s_.campaign);
     read("what_if", s_.what_if);
     read_parallelism();
+    if (cluster_known) take_rest_of_cluster();
+    read_framework();
     read("local_sgd", s_.strategy.local_sgd);
     read("power_sgd", s_.strategy.power_sgd);
     read("training", s_.training);
     warn_of_dropouts(model.dropouts);
-    if (section("framework") != nullptr) take_ways_of_framework();
+    take_ways_of_framework();
     read_schedule();
     if (const Node* costs = section("costs")) read_costs(*costs);
     if (const Node* expect = section("expect")) read_expectations(*expect, "");
     fill_defaults();
-    if (cluster_known) take_rest_of_cluster();
     report_validation(model_known, cluster_known);
     return std::move(s_);
   }
@@ -162,6 +167,20 @@ class Resolver {
                                       : ContextParallelMethod::Ring;
     }
     if (stands_for(in, kMicrobatchSize, "pipeline_parallel_microbatches")) microbatch_size_ = size;
+  }
+
+  /// A GPU runs what people run on it, unless the file says which software, or durations are given.
+  void read_framework() {
+    FrameworkSpec& framework = s_.cluster.framework;
+    const bool own = software_ == Software::Own || s_.cluster.device.is_host();
+    if (!own && section("costs") == nullptr) {
+      StrategySpec plan = s_.strategy;
+      // A model that is not divided yet, on several GPUs, is about to be: by what can divide it.
+      const bool open = plan.world_size() == 1 && s_.cluster.capacity() > 1;
+      if (open && !s_.model.is_vision()) plan.tensor_parallel_degree = 2;
+      framework.preset = framework_of_plan(plan).preset;
+    }
+    resolve_framework(section("framework"), s_.directory, diagnostics_, framework);
   }
 
   /// Warns of the dropouts of a Hugging Face model that the training says nothing of.
@@ -307,12 +326,19 @@ class Resolver {
     if (!given("parallelism", "overlap_param_gather") && gathers) {
       p.overlap_param_gather = f.overlap_param_gather;
     }
+    if (!given("parallelism", "all_reduce_each_microbatch")) {
+      p.all_reduce_each_microbatch = f.all_reduce_each_microbatch;
+    }
     if (f.waits_for_messages && !given("parallelism", "pipeline_parallel_p2p") &&
         !s_.strategy.vocabulary_parallel_pipeline &&
         p.pipeline_parallel_schedule == PipelineSchedule::OneFOneB) {
       p.pipeline_parallel_p2p = P2pPosting::Fused;
     }
     if (p.sequence_parallel()) s_.cluster.framework.scatters_messages = false;  // ranks have parts
+    // Chunks overlap the same products in the program.
+    if (p.tensor_parallel_chunks > 1 && !given("framework", "overlaps_products")) {
+      s_.cluster.framework.overlaps_products = false;
+    }
     if (!f.prefetches_gathers && !given("parallelism", "fsdp_prefetch")) p.fsdp_prefetch = 0;
     if (f.gradients_as_parameters && !given("training", "mixed_precision_reduce")) {
       s_.training.mixed_precision_reduce = s_.training.mixed_precision_param;
@@ -402,6 +428,7 @@ class Resolver {
   }
 
   const Node& root_;
+  Software software_;
   ProfileCache& profiles_;
   Diagnostics& diagnostics_;
   Location start_;
@@ -411,9 +438,9 @@ class Resolver {
 
 }  // namespace
 
-Scenario resolve(const Node& root, const std::string& file, ProfileCache& profiles,
-                 Diagnostics& diagnostics) {
-  return Resolver(root, file, profiles, diagnostics).resolve();
+Scenario resolve(const Node& root, const std::string& file, Software software,
+                 ProfileCache& profiles, Diagnostics& diagnostics) {
+  return Resolver(root, file, software, profiles, diagnostics).resolve();
 }
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "core/scenario/document.hpp"
 #include "core/scenario/presets.hpp"
 #include "core/scenario/reader.hpp"
+#include "core/scenario/scenario_file.hpp"
 
 namespace lockstep {
 
@@ -17,8 +18,8 @@ using ProfileCache = std::map<std::string, ClusterSpec>;
 
 /// Notes every fault; the result is meaningful only if none was noted. `file` is the place of
 /// faults about what is missing, and relative paths start in its folder.
-Scenario resolve(const Node& root, const std::string& file, ProfileCache& profiles,
-                 Diagnostics& diagnostics);
+Scenario resolve(const Node& root, const std::string& file, Software software,
+                 ProfileCache& profiles, Diagnostics& diagnostics);
 
 /// Resolves [cluster] of a scenario: the preset or profile first, then the keys beside it, which
 /// win. Returns false if preset or profile could not be read, so that faults about the cluster
@@ -26,7 +27,8 @@ Scenario resolve(const Node& root, const std::string& file, ProfileCache& profil
 bool resolve_cluster(const Node* section, const std::string& directory, ProfileCache& profiles,
                      Diagnostics& diagnostics, ClusterSpec& out);
 
-/// [framework]: preset or profile, then the keys written beside it. Faults are noted.
+/// [framework]: preset or profile, or else the preset that `out` names; then the keys written
+/// beside it. Faults are noted.
 void resolve_framework(const Node* section, const std::string& directory, Diagnostics& diagnostics,
                        FrameworkSpec& out);
 

@@ -53,6 +53,7 @@ void resolve_framework(const Node* section, const std::string& directory, Diagno
     if (in.given("preset")) {
       diagnostics.add(at->at, "give framework.preset or framework.profile, not both");
     } else if (text) {
+      out.preset = FrameworkSpec{}.preset;
       read_figures(*text, path.string(), diagnostics, out);
     } else {
       diagnostics.add(at->at, text.error().message + " (a framework profile)");

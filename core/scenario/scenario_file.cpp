@@ -123,7 +123,8 @@ bool pick_expectations(Node& expect, std::optional<std::size_t> point, std::size
 }
 
 std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& axes,
-                               const std::string& file, Diagnostics& diagnostics) {
+                               const std::string& file, Software software,
+                               Diagnostics& diagnostics) {
   std::vector<SweepPoint> points;
   ProfileCache profiles;
   // The index of each axis's value in its list; empty if --set gave it a value that is not there.
@@ -157,7 +158,7 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
                                                 "are not checked");
       }
     }
-    point.scenario = resolve(instance, file, profiles, diagnostics);
+    point.scenario = resolve(instance, file, software, profiles, diagnostics);
     points.push_back(std::move(point));
     std::size_t axis = axes.size();  // the last axis varies fastest
     while (axis > 0 && (axes[axis - 1].fixed || ++*index[axis - 1] == axes[axis - 1].size())) {
@@ -171,7 +172,7 @@ std::vector<SweepPoint> expand(const Node& root, const std::vector<SweepAxis>& a
 
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides,
-                              const std::string& given_by) {
+                              const std::string& given_by, Software software) {
   Diagnostics diagnostics;
   Node root, all_overrides;
   if (Result<Node> parsed = parse_document(text, file)) {
@@ -190,6 +191,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
   find_departures(root, all_overrides, "", departures);
   replace_alternative(root, all_overrides, "cluster", {"preset", "profile"});
   replace_alternative(root, all_overrides, "model", {"preset", "hf_config"});
+  replace_alternative(root, all_overrides, "framework", {"preset", "profile"});
   merge(root, all_overrides);
 
   std::vector<SweepAxis> axes;
@@ -211,7 +213,7 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
   for (const SweepAxis& axis : axes) {
     if (axis.fixed && place_of_fixed(axis)) std::erase(departures, axis.path);
   }
-  LoadedScenario loaded{expand(root, axes, file, diagnostics), diagnostics.take(),
+  LoadedScenario loaded{expand(root, axes, file, software, diagnostics), diagnostics.take(),
                         diagnostics.take_warnings(), std::move(departures)};
   if (!loaded.ok()) {
     loaded.points.clear();
@@ -221,10 +223,10 @@ LoadedScenario parse_scenario(std::string_view text, const std::string& file,
 }
 
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
-                             const std::string& given_by) {
+                             const std::string& given_by, Software software) {
   const Result<std::string> text = read_file(path);
   if (!text) return {{}, {text.error()}, {}};
-  return parse_scenario(*text, path, overrides, given_by);
+  return parse_scenario(*text, path, overrides, given_by, software);
 }
 
 }  // namespace lockstep

@@ -23,6 +23,12 @@ struct SweepPoint {
 /// SourceSpan::file of what an override on the command line gives.
 inline constexpr const char* kOverrideFile = "--set";
 
+/// Which software runs a scenario whose [framework] names none.
+enum class Software {
+  Usual,  // on GPUs what people run such a layout with (core/spec/usual_framework.hpp)
+  Own,    // Lockstep's own kernels, as its real backends do
+};
+
 struct LoadedScenario {
   std::vector<SweepPoint> points;  // empty exactly if there are errors
   std::vector<Error> errors;       // all faults, in file order
@@ -38,10 +44,12 @@ struct LoadedScenario {
 /// Loads a scenario. An override is "section.key=value" with a TOML value, or a bare string where a
 /// string is meant. Faults of one name `given_by`, the option or argument that gave it.
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
-                             const std::string& given_by = kOverrideFile);
+                             const std::string& given_by = kOverrideFile,
+                             Software software = Software::Usual);
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides,
-                              const std::string& given_by = kOverrideFile);
+                              const std::string& given_by = kOverrideFile,
+                              Software software = Software::Usual);
 
 /// The text of a resolved scenario, with every key written out. parse_scenario(print_scenario(s))
 /// gives s, except that relative paths become absolute and the folder is that of the new file.

@@ -252,4 +252,14 @@ UsualFramework usual_framework(const KnownOfRun& run) {
   return *first_that_holds(word, year, run);
 }
 
+UsualFramework framework_of_plan(const StrategySpec& strategy) {
+  const bool sharded = strategy.state_shards() > 1 && strategy.zero_stage > 0;
+  const bool divided = strategy.tensor_parallel_degree > 1 ||
+                       strategy.pipeline_parallel_degree > 1 || strategy.expert_parallel_degree > 1;
+  const std::string_view word = sharded && strategy.zero_stage == 3 ? "torchtitan"
+                                : sharded || divided                ? "megatron-core"
+                                                                    : "torch.compile";
+  return *first_that_holds(word, kNewest, {});
+}
+
 }  // namespace lockstep

@@ -1,9 +1,11 @@
 // Usual framework: which software trains where a run says little or nothing of it, and what that
-// software does without being told. One table for published rows, questions and imports.
+// software does without being told. One table for published rows, plans, questions and imports.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include "core/spec/strategy.hpp"
 
 namespace lockstep {
 
@@ -39,6 +41,11 @@ struct UsualFramework {
 /// they say no year, it is that in which most runs on the card were: 2020 on V100s, 2022 on A100s,
 /// the newest on others.
 UsualFramework usual_framework(const KnownOfRun& run);
+
+/// What a plan is simulated as if nobody says which software will run it: what the newest releases
+/// do. FSDP is torchtitan's; what divides layers or experts, or shards optimizer states alone, is
+/// Megatron Core's; and replicas alone are PyTorch's DDP with torch.compile.
+UsualFramework framework_of_plan(const StrategySpec& strategy);
 
 /// The year in a text: "March 2021", "2022-07-26", an arXiv number ("2104.04473"), or a version by
 /// year and month behind a word or a bracket ("NeMo 24.07", "ngc23.04", "v25.03"). 0 if there is

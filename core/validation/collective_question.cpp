@@ -51,7 +51,7 @@ Result<ClusterSpec> cluster_of(const CollectiveQuestion& question) {
   const LoadedScenario loaded = parse_scenario(
       "[model]\npreset = \"gpt2-tiny\"\n[cluster]\n" + std::string(preset ? "preset" : "profile") +
           " = \"" + question.cluster + "\"\nnodes = " + std::to_string(question.nodes) + "\n",
-      "", {});
+      "", {}, kOverrideFile, Software::Own);
   if (!loaded.ok()) return loaded.errors.front();
   return loaded.points.front().scenario.cluster;
 }

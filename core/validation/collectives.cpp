@@ -184,7 +184,7 @@ std::vector<ValidatedCollective> validate_collectives(const std::vector<Collecti
       const LoadedScenario loaded = parse_scenario(
           "[model]\npreset = \"gpt2-tiny\"\n[cluster]\npreset = \"" + std::string(profile) +
               "\"\nnodes = " + std::to_string(row.nodes) + "\n" + network_of(row),
-          row.hw, {});
+          row.hw, {}, kOverrideFile, Software::Own);
       if (!loaded.ok()) {
         result.reason = loaded.errors.front().message;
       } else if (const ClusterSpec& cluster = loaded.points.front().scenario.cluster;

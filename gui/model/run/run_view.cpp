@@ -168,7 +168,8 @@ Outcome simulate(const std::string& text, const std::string& file,
   if (const Result<void> fits = check_capacity(*program, scenario.cluster); !fits) {
     run->too_large = fits.error();
   }
-  run->title = stem(file) + ", simulated";
+  const std::string software = software_of(scenario.cluster);
+  run->title = stem(file) + ", simulated" + (software.empty() ? "" : " " + as_run_by(software));
   if (loaded.points.size() > 1) {
     run->notes.push_back("first of " + std::to_string(loaded.points.size()) +
                          " points of the sweep: " + loaded.points.front().label);

@@ -103,6 +103,21 @@ TEST_CASE("overrides are found for a scenario, also where other values follow fr
             ->empty());
 }
 
+TEST_CASE("a layout that is usual for another software keeps that of the text", "[scenario]") {
+  const std::string text =
+      "[model]\npreset = \"llama2-7b\"\n[cluster]\npreset = \"h100\"\n"
+      "[parallelism]\ndata_parallel_shard_degree = 8\n";
+  Scenario wanted = parse_scenario(text, "s.toml", {}).points.front().scenario;
+  REQUIRE(wanted.cluster.framework.preset == "torchtitan");
+  wanted.strategy.data_parallel_shard_degree = 1;
+  wanted.strategy.tensor_parallel_degree = 8;
+  const auto found = overrides_for(text, "s.toml", wanted);
+  REQUIRE(found);
+  CHECK(*found == std::vector<std::string>{"parallelism.data_parallel_shard_degree=1",
+                                           "parallelism.tensor_parallel_degree=8",
+                                           "framework.preset=\"torchtitan\""});
+}
+
 TEST_CASE("no overrides are found for a text that stands for several scenarios", "[scenario]") {
   const std::string text =
       "[model]\npreset = \"gpt2-tiny\"\n[sweep]\ntraining.seq_len = [32, 64]\n";

@@ -33,8 +33,45 @@ TEST_CASE("every framework preset is read, printed and read again", "[core][scen
   }
 }
 
-TEST_CASE("the project's own preset is what a scenario without one has", "[core][scenario]") {
+TEST_CASE("a GPU cluster is simulated as people run such a layout", "[core][scenario]") {
+  const std::string gpus = "[cluster]\npreset = \"h100\"\n";
+  const auto preset = [&](const std::string& parallelism) {
+    return sound(gpus + "[parallelism]\n" + parallelism).cluster.framework.preset;
+  };
+  CHECK(preset("data_parallel_shard_degree = 8\n") == "torchtitan");
+  CHECK(preset("data_parallel_shard_degree = -1\n") == "torchtitan");
+  CHECK(preset("data_parallel_shard_degree = 4\ntensor_parallel_degree = 2\n") == "torchtitan");
+  CHECK(preset("data_parallel_shard_degree = 4\nzero_stage = 1\n") == "megatron-core");
+  CHECK(preset("tensor_parallel_degree = 2\n") == "megatron-core");
+  CHECK(preset("data_parallel_replicate_degree = 8\n") == "torch-compile");
+  CHECK(preset("") == "megatron-core");  // not divided yet, and about to be
+  // A preset that is assumed is the same as one that is named.
+  const std::string divided = gpus + "[parallelism]\ntensor_parallel_degree = 2\n";
+  CHECK(sound(divided) == sound(divided + "[framework]\npreset = \"megatron-core\"\n"));
+  CHECK(sound(divided + "[framework]\nhost_kernel_us = 9\n").cluster.framework.preset ==
+        "megatron-core");
+}
+
+TEST_CASE("Lockstep's own kernels are assumed where they run, and where no framework does",
+          "[core][scenario]") {
   CHECK(sound("").cluster.framework == FrameworkSpec{});
+  const std::string gpus = "[cluster]\npreset = \"h100\"\n";
+  const auto own = parse_scenario("[model]\npreset = \"gpt2-tiny\"\n" + gpus, "one.toml", {},
+                                  kOverrideFile, Software::Own);
+  REQUIRE(own.ok());
+  CHECK(own.points.front().scenario.cluster.framework == FrameworkSpec{});
+  const auto named = parse_scenario("[model]\npreset = \"gpt2-tiny\"\n" + gpus, "one.toml",
+                                    {"framework.preset=llm.c"}, kOverrideFile, Software::Own);
+  REQUIRE(named.ok());
+  CHECK(named.points.front().scenario.cluster.framework.preset == "llm.c");
+  const auto costs = parse_scenario(
+      "[model]\narchitecture = \"synthetic\"\n[costs]\nforward = 1\nbackward_input = "
+      "1\nbackward_weight = 1\n" +
+          gpus,
+      "one.toml", {});
+  for (const Error& error : costs.errors) FAIL_CHECK(to_string(error));
+  REQUIRE(costs.ok());
+  CHECK(costs.points.front().scenario.cluster.framework == FrameworkSpec{});
   CHECK(sound("[framework]\npreset = \"lockstep\"\n").cluster.framework == FrameworkSpec{});
 }
 
