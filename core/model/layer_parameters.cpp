@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -27,6 +28,18 @@ bool in_block(std::string_view layer) { return layer.starts_with("blocks."); }
 /// Whether a parameter consists of matrices that multiply hidden states. Of experts, each has one.
 bool is_hidden_matrix(std::string_view layer, std::string_view suffix, const Parameter& parameter) {
   return in_block(layer) && parameter.shape.size() == (suffix == "_experts" ? 3U : 2U);
+}
+
+/// The largest block of at most `most` elements that divides what each expert has of every
+/// parameter.
+std::int64_t block_of_experts(const std::vector<Parameter>& parameters, std::int64_t most) {
+  std::int64_t common = 0;
+  for (const Parameter& p : parameters) {
+    common = std::gcd(common, p.elements() / p.shape.front());
+  }
+  std::int64_t block = std::max<std::int64_t>(1, std::min(most, common));
+  while (common % block != 0) --block;
+  return block;
 }
 
 /// A unit's suffix without what tells it from the one beside it.
@@ -75,7 +88,8 @@ UnitLayout& LayerDeclaration::unit(const std::string& suffix, const Parameter& p
   fresh.name = name.empty() ? layer_name_ : layer_name_ + "." + name.substr(1);
   fresh.decays = !(plain && shape_.plain_apart && vector);
   fresh.orthogonalizes = orthogonalizes && !frozen && !measured;
-  fresh.shard_multiple = shape_.shard_multiple;
+  fresh.state_block = shape_.state_block;
+  fresh.shard_multiple = std::lcm(shape_.shard_multiple, shape_.state_block);
   fresh.frozen = frozen;
   fresh.moved_by = moved_by;
   if (suffix == "_experts") {
@@ -139,6 +153,8 @@ void LayerDeclaration::add_expert(const std::string& name, std::vector<std::int6
   UnitLayout& layout = unit("_experts", parameter);
   append(layout, std::move(parameter), shape_.expert_parallel * shape_.expert_tensor_parallel,
          std::move(matrix_rows));
+  layout.state_block = block_of_experts(layout.parameters, shape_.state_block);
+  layout.shard_multiple = std::lcm(shape_.shard_multiple, layout.state_block);
 }
 
 void LayerDeclaration::add_router_bias(const std::string& name, std::int64_t experts) {

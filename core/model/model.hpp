@@ -37,7 +37,8 @@ struct LayerShape {
   double target_share = 1;        // of the tokens, those that have a target
   bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale
   std::int64_t shard_count = 1;   // units are padded to a multiple of this many elements
-  std::int64_t shard_multiple = 1;  // UnitLayout::shard_multiple
+  std::int64_t shard_multiple = 1;  // UnitLayout::shard_multiple, beside blocks
+  std::int64_t state_block = 1;     // UnitLayout::state_block; of experts the most
   bool plain_apart =
       false;  // parameters of one dimension, norms and biases, have units of their own
   bool matrices_apart = false;     // so has all in a block that is no matrix (Muon)
@@ -94,6 +95,9 @@ struct UnitLayout {
   std::int64_t elements = 0;           // those of a rank, before data parallelism shards them
   std::int64_t shard_count = 1;        // number of data-parallel shards
   std::int64_t shard_multiple = 1;  // if there are several, each has a multiple of so many elements
+  /// Elements that share a scale, where moments are in 8 bits. Of experts it divides each expert's
+  /// part of every parameter, so that blocks are the same wherever experts lie.
+  std::int64_t state_block = 1;
   /// The ranks that divide its parameters, by the name of their axis: "tp"; "vocabulary", where
   /// those of "pp" do, too; "kv", where fewer of these divide keys and values; or "ep", of the data
   /// axes, of which the rest shards the unit; or "ep_tp", if those of "tp" divide each expert, too,

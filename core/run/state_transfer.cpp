@@ -152,10 +152,12 @@ std::string prefix_of(const StateRow& row, int holder) {
   return replica_prefix(holder) + name + ".";
 }
 
-/// Whether a state has what its keeper begins with zeros, such as the moments of an optimizer.
-bool has_moments(const StateReader* state, Keeper keeper) {
+/// Whether a state has what its keeper begins with zeros, such as the moments of an optimizer. Of a
+/// parameter that was frozen it has none.
+bool has_moments(const StateReader* state, Keeper keeper, const std::string& parameter) {
   return std::any_of(kStates.begin(), kStates.end(), [&](const StateRow& row) {
-    return row.keeper == keeper && row.start == Start::Zeros && holds(state, prefix_of(row, 0));
+    return row.keeper == keeper && row.start == Start::Zeros &&
+           find_tensor(state, prefix_of(row, 0) + parameter) != nullptr;
   });
 }
 
@@ -299,17 +301,20 @@ class StateLoader {
     if (starts) key = parameter.name;
     const TensorInfo* const known = find_tensor(state_, key);
     const bool begins = may_begin_anew(parameter) && known == nullptr;
-    const bool reads =
-        row.start == Start::Zeros ? has_moments(state_, row.keeper) : state_ != nullptr;
+    const bool reads = row.start == Start::Zeros ? has_moments(state_, row.keeper, parameter.name)
+                                                 : state_ != nullptr;
     if (begins || !reads) {
       if (row.start == Start::Zeros) return {};
       return write_initial(parameter, seed_, piece, type, to);
     }
     const BufferId kept = starts || row.is_parameters() ? unit.updated() : unit.states[row.kind];
-    // What is frozen may be held in fewer digits than it was trained in.
+    const DType wanted = kept_type(role_.buffer(kept));
+    // What is frozen may be held in fewer digits than it is trained in, before or after.
     const bool rounds = unit.frozen && known != nullptr && known->dtype == DType::F32;
+    const bool widens = row.is_parameters() && known != nullptr && size_of(known->dtype) == 2 &&
+                        wanted == DType::F32;
     return copy_from_state(*state_, key, with_history(parameter, row.history ? unit.history : 0),
-                           piece, rounds ? DType::F32 : kept_type(role_.buffer(kept)), type, to);
+                           piece, rounds || widens ? known->dtype : wanted, type, to);
   }
 
   const Program& program_;

@@ -50,14 +50,15 @@ class LockStep {
     Action needed_by;
     std::size_t before;  // the receiver's step before which the receive is posted
   };
-  struct Channel {
-    int sender, receiver;
+  /// A rank and the direction from which it receives: one stream, whoever sends.
+  struct Receiver {
+    int rank;
     bool down;
-    auto operator<=>(const Channel&) const = default;
+    auto operator<=>(const Receiver&) const = default;
   };
 
-  /// Messages by channel, in the order of the sends.
-  std::map<Channel, std::vector<Message>> run() {
+  /// Messages by receiver, in the order of the sends.
+  std::map<Receiver, std::vector<Message>> run() {
     for (bool moved = true; moved;) {
       std::vector<std::size_t> ready;
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -66,7 +67,7 @@ class LockStep {
       for (std::size_t r : ready) execute(r);
       moved = !ready.empty();
     }
-    return std::move(channels_);
+    return std::move(messages_);
   }
 
  private:
@@ -98,8 +99,7 @@ class LockStep {
       const std::size_t needed = step_of_.at(need_of(*to));
       const std::size_t reached = ranks_[receiver].next;
       const std::size_t early = std::min(reached, needed == 0 ? 0 : needed - 1);
-      channels_[{static_cast<int>(r), receiver, down == forward}].push_back(
-          {*to, ahead_ ? early : needed});
+      messages_[{receiver, down == forward}].push_back({*to, ahead_ ? early : needed});
     }
   }
 
@@ -108,7 +108,7 @@ class LockStep {
   IndexVector<int, RankState> ranks_;
   std::map<Need, std::size_t> step_of_;
   Inputs inputs_;
-  std::map<Channel, std::vector<Message>> channels_;
+  std::map<Receiver, std::vector<Message>> messages_;
 };
 
 }  // namespace
@@ -117,11 +117,11 @@ Messages::Messages(const Schedule& schedule, bool ahead) {
   for (const Actions& actions : schedule.actions) {
     posted_.emplace_back(steps_of(actions).size());
   }
-  for (auto& [channel, messages] : LockStep(schedule, ahead).run()) {
+  for (auto& [receiver, messages] : LockStep(schedule, ahead).run()) {
     for (std::size_t i = messages.size(); i-- > 1;) {
       messages[i - 1].before = std::min(messages[i - 1].before, messages[i].before);
     }
-    auto& lists = posted_[channel.receiver];
+    auto& lists = posted_[receiver.rank];
     for (const LockStep::Message& message : messages) {
       lists[message.before].push_back(message.needed_by);
     }

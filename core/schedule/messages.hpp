@@ -28,8 +28,8 @@ std::vector<Step> steps_of(const Actions& actions);
 /// shared passes.
 std::vector<Actions> broadcasts_before(const Schedule& schedule, int rank);
 
-/// Decides before which step each receive is posted; receives of a channel always have the order of
-/// its sends.
+/// Decides before which step each receive is posted; receives of one stream always have the order
+/// of the sends, also where a placement has two ranks send on it.
 /// - `ahead`: one step before the step that needs the message, so that the transfer can overlap
 ///   compute. Where the sender is further ahead than that, the receive is posted when it sends, as
 ///   if all ranks ran in lock-step. Then there is an order of all ops of all ranks in which each op

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <tuple>
 
 #include "core/ir/verify/internal.hpp"
 
@@ -26,6 +28,7 @@ class Structure {
     check_each_role(program_, 1, faults_, [this](RoleId role, Faults& found) {
       check_role(program_, program_.roles[role], found);
     });
+    if (faults_.none()) check_tied_copies();
   }
 
  private:
@@ -123,6 +126,52 @@ class Structure {
         return faults_.add("rank " + number(rank) + " has no role");
       }
     }
+  }
+
+  /// A parameter and its first section, and a rank's places in the groups that divide the unit.
+  using Part = std::tuple<ParameterId, int, int, int>;
+
+  /// Calls visit(rank, unit, part) for what ranks hold of `parameters` in units that are tied
+  /// copies, or in those that are none.
+  template <class Visit>
+  void each_part(bool tied_copies, const std::set<ParameterId>& parameters, Visit&& visit) const {
+    const auto place = [&](GroupId group, Rank rank) {
+      return group.valid() ? position(program_.mesh, program_.group(group), rank) : 0;
+    };
+    for (const Role& role : program_.roles) {
+      for (const Unit& unit : role.units) {
+        if (unit.tied_copy != tied_copies) continue;
+        for (const UnitParameter& held : unit.parameters) {
+          if (!parameters.contains(held.parameter)) continue;
+          for (const Rank rank : role.ranks) {
+            visit(rank, unit,
+                  Part{held.parameter, held.sections.first, place(unit.split_group, rank),
+                       place(unit.shard_group, rank)});
+          }
+        }
+      }
+    }
+  }
+
+  /// Norms and checkpoints leave tied copies out, so what these hold must be held elsewhere, too.
+  void check_tied_copies() {
+    std::set<ParameterId> tied;
+    for (const Role& role : program_.roles) {
+      for (const Unit& unit : role.units) {
+        if (!unit.tied_copy) continue;
+        for (const UnitParameter& held : unit.parameters) tied.insert(held.parameter);
+      }
+    }
+    std::set<Part> parts;
+    each_part(false, tied, [&](Rank, const Unit&, const Part& part) { parts.insert(part); });
+    each_part(true, tied, [&](Rank rank, const Unit& unit, const Part& part) {
+      if (!parts.insert(part).second) return;
+      faults_.add("rank " + number(rank) + ": unit " + unit.name +
+                  " is a tied_copy, but its part of " +
+                  program_.parameters[std::get<ParameterId>(part)].name +
+                  " is in no rank's unit that is none: norms and checkpoints would leave it out; "
+                  "the unit of one rank must not say tied_copy");
+    });
   }
 
   const Program& program_;

@@ -87,10 +87,8 @@ Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
   shape.resets_positions = s.training.reset_position_ids;
   shape.scales_loss = s.training.scales_loss();
   shape.shard_count = strategy.state_shards();
-  shape.shard_multiple = s.optimizer.state_block();
-  if (strategy.sends_codes()) {
-    shape.shard_multiple = std::lcm(shape.shard_multiple, strategy.zero_quantized_block_size);
-  }
+  shape.state_block = s.optimizer.state_block();
+  if (strategy.sends_codes()) shape.shard_multiple = strategy.zero_quantized_block_size;
   shape.plain_apart =
       s.optimizer.weight_decay > 0 && s.optimizer.weight_decay_on == DecayedParameters::Matrices;
   shape.matrices_apart = s.optimizer.is_muon();

@@ -68,7 +68,7 @@ IndexVector<int, int> declare_units(Draft& draft, DraftRole& out, int coordinate
     const bool own_part = layout.split_axis == "vocabulary";  // of what all pipeline ranks divide
     unit.tied_copy = use.owner != coordinate && !own_part;
     const UpdateRule& rule = rule_of(draft.scenario.optimizer, layout);
-    if (!layout.frozen && rule.describe != nullptr) rule.describe(draft.scenario, unit);
+    if (!layout.frozen && rule.describe != nullptr) rule.describe(draft.scenario, layout, unit);
     const auto add_state = [&](BufferKind kind, const std::string& name) {
       const BufferId state = declare_buffer(draft, out.role, kind, name, 0, use.layer);
       Buffer& buffer = out.role.buffers[state];

@@ -130,7 +130,8 @@ void all_reduce_buckets(Draft& draft, DraftRole& out, bool measured_alone) {
   std::map<std::pair<GroupId, bool>, Buckets> by_group;
   for (std::size_t u = 0; u < out.units.size(); ++u) {
     const UnitLayout& layout = layout_of(draft, out.units[u]);
-    const bool low_rank = draft.scenario.strategy.power_sgd.on();
+    // What is measured, as scales are, is no gradient, and is summed as it is.
+    const bool low_rank = draft.scenario.strategy.power_sgd.on() && layout.has_gradient();
     const bool alone = replicas(draft, layout) == 1, largest = takes_largest(layout);
     if (layout.frozen || (alone && !low_rank) || (measured_alone && !largest)) continue;
     const GroupId group = alone ? GroupId{} : replica_group(draft, layout);

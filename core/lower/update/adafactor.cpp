@@ -395,7 +395,8 @@ const UpdateRule update_rules::kAdafactor{
       return {};
     },
     .parts = adafactor_parts,
-    .describe = [](const Scenario& /*scenario*/, Unit& unit) { unit.factored = true; },
+    .describe = [](const Scenario& /*scenario*/, const UnitLayout& /*layout*/,
+                   Unit& unit) { unit.factored = true; },
     .reads_shard_number = true,
 };
 

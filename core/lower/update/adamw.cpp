@@ -21,9 +21,10 @@ const UpdateRule update_rules::kAdamW{
                }}};
     },
     .describe =
-        [](const Scenario& scenario, Unit& unit) {
-          const OptimizerSpec& o = scenario.optimizer;
-          if (o.state_dtype == StateDType::U8) unit.state_block = o.state_block();
+        [](const Scenario& scenario, const UnitLayout& layout, Unit& unit) {
+          if (scenario.optimizer.state_dtype == StateDType::U8) {
+            unit.state_block = layout.state_block;
+          }
         },
 };
 

@@ -19,7 +19,7 @@ const UpdateRule update_rules::kDelayedScale{
                         {"scale", "history"});
                }}};
     },
-    .describe = [](const Scenario& scenario,
+    .describe = [](const Scenario& scenario, const UnitLayout& /*layout*/,
                    Unit& unit) { unit.history = scenario.training.fp8_amax_history_len; },
 };
 

@@ -31,7 +31,7 @@ struct UpdateRule {
   /// The parts of the update of a unit, in their order. They refer to `update`, which stays.
   std::vector<UpdatePart> (*parts)(UnitUpdate& update);
   /// Sets what the unit says of its states beyond their buffers. Null: nothing.
-  void (*describe)(const Scenario& scenario, Unit& unit) = nullptr;
+  void (*describe)(const Scenario& scenario, const UnitLayout& layout, Unit& unit) = nullptr;
   /// Whether it reads which shard of a unit the rank has (HostData::Shards).
   bool reads_shard_number = false;
 };

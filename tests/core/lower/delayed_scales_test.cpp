@@ -91,3 +91,20 @@ TEST_CASE("a factor keeps its scale and its history on every rank", "[core][lowe
   }
   CHECK(units == 4);
 }
+
+TEST_CASE("scales are summed as they are where gradients are products of low rank",
+          "[core][lower][fp8]") {
+  Scenario s = delayed({.replicate = 2});
+  s.strategy.power_sgd.matrix_approximation_rank = 1;
+  s.strategy.power_sgd.min_compression_rate = 0.5;
+  const Program program = test::lowered(s);
+  int compressed = 0;
+  for (const Unit& unit : program.roles[0].units) {
+    for (const UnitParameter& part : unit.parameters) {
+      const bool scale = program.parameters[part.parameter].name.ends_with(kFactorScales);
+      CHECK_FALSE((scale && part.low_rank > 0));
+      compressed += part.low_rank > 0 ? 1 : 0;
+    }
+  }
+  CHECK(compressed > 0);
+}

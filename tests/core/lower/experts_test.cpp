@@ -371,3 +371,24 @@ TEST_CASE("folded experts are divided over tensor, context and data ranks, inner
     }
   }
 }
+
+TEST_CASE("a block of moments in 8 bits ends where an expert's tensor does, wherever experts lie",
+          "[core][lower]") {
+  const auto blocks = [](int ep, int hidden) {
+    Scenario s = divided(Architecture::Llama, ep, ep);
+    s.model.ffn_hidden = hidden;
+    s.optimizer.state_dtype = StateDType::U8;
+    s.optimizer.block_size = 128;
+    const Program program = lowered(s);
+    std::set<std::int64_t> found;
+    for (const Unit& unit : program.roles[0].units) {
+      if (!unit.name.ends_with("experts")) continue;
+      found.insert(unit.state_block);
+      CHECK(unit.shard_elements % unit.state_block == 0);
+    }
+    return found;
+  };
+  // An expert has [2 × 7, 24] and [24, 7]: 336 and 168 elements, which blocks of 84 divide.
+  for (const int ep : {1, 2, 4}) CHECK(blocks(ep, 7) == std::set<std::int64_t>{84});
+  CHECK(blocks(2, 64) == std::set<std::int64_t>{128});
+}

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
 
 #include "core/ir/text/text.hpp"
 #include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
 #include "core/lower/passes/passes.hpp"
+#include "core/schedule/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/lower/fixtures.hpp"
 
@@ -371,4 +373,26 @@ TEST_CASE("roles that are long enough to be worked on side by side come out alik
   CHECK(std::is_sorted(ranks.begin(), ranks.end()));
   CHECK(std::count(ranks.begin(), ranks.end(), "rank 0") > 0);
   CHECK(std::count(ranks.begin(), ranks.end(), "rank 1") > 0);
+}
+
+TEST_CASE("a schedule runs whichever rank has which of its rows", "[core][lower]") {
+  constexpr int kRanks = 4, kMicrobatches = 8;
+  const Schedule usual =
+      generate(rules_of(PipelineSchedule::DualPipeV), {kRanks, 2, kMicrobatches, kRanks});
+  std::vector<int> row(kRanks);  // of each rank
+  std::iota(row.begin(), row.end(), 0);
+  do {
+    CAPTURE(row);
+    Schedule permuted = usual;
+    for (int rank = 0; rank < kRanks; ++rank)
+      permuted.actions[rank] = usual.actions[row[to_size(rank)]];
+    for (int& rank : permuted.rank_of_stage) {
+      rank = static_cast<int>(std::find(row.begin(), row.end(), rank) - row.begin());
+    }
+    Scenario s = test::synthetic_scenario(kRanks, kMicrobatches, 1, 1, 1, 0);
+    s.strategy.pipeline_parallel_virtual_stages = 2;
+    s.strategy.pipeline_parallel_schedule_actions = permuted;
+    const auto program = lower(s);
+    if (!program) FAIL_CHECK(to_string(program.error()));
+  } while (std::next_permutation(row.begin(), row.end()));
 }

@@ -457,4 +457,38 @@ TEST_CASE("a piece of state from another process is checked before it is used", 
   CHECK_FALSE(place_pieces(std::vector<std::byte>(5), state).ok());
 }
 
+TEST_CASE("what was frozen in 16 bits goes on in 32, with moments that begin as zeros",
+          "[core][run]") {
+  const Program program = sharded_program(1, DType::F32);
+  const TrainingState whole = initial_state(program, 3);
+  TrainingState frozen = whole;
+  Tensor& a = frozen.tensors.at("a");
+  a.dtype = DType::BF16;
+  std::vector<float> values(15);
+  std::memcpy(values.data(), a.data.data(), a.data.size());
+  a.data.resize(values.size() * sizeof(bfloat16));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bfloat16 rounded(values[i]);
+    std::memcpy(a.data.data() + i * sizeof rounded, &rounded, sizeof rounded);
+    values[i] = static_cast<float>(rounded);
+  }
+  frozen.tensors.erase("adam_m.a");
+  frozen.tensors.erase("adam_v.a");
+
+  Machine machine(program);
+  const auto loaded = load(program, 0, {machine.devices[0]}, 7, frozen);
+  if (!loaded) FAIL(to_string(loaded.error()));
+  SoleProcess process;
+  const auto state = gather_state(program, machine.ports, process, 3);
+  REQUIRE(state.ok());
+  std::vector<float> found(values.size());
+  std::memcpy(found.data(), state->tensors.at("a").data.data(), found.size() * sizeof(float));
+  CHECK(found == values);
+  CHECK(state->tensors.at("adam_m.a").data == std::vector<std::byte>(60, std::byte{0}));
+  CHECK(state->tensors.at("b") == whole.tensors.at("b"));
+  // One moment without the other was not left by a parameter that was frozen.
+  frozen.tensors["adam_m.a"] = whole.tensors.at("adam_m.a");
+  CHECK(load_error(program, frozen).message == "initial state: tensor 'adam_v.a' is missing");
+}
+
 }  // namespace lockstep

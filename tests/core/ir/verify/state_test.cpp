@@ -40,3 +40,25 @@ TEST_CASE("a state of any kind that does not keep its values is refused by its n
                                                   " %b7 does not keep its values between steps"));
   }
 }
+
+TEST_CASE("a tied copy of what no other rank holds is refused", "[core][ir]") {
+  Program program = sample::parse(sample::Sample{}.text());
+  // A checkpoint leaves tied copies out, so it would hold no tensor of stage0.
+  for (Role& role : program.roles) {
+    for (Unit& unit : role.units) unit.tied_copy = unit.name == "stage0";
+  }
+  CHECK_THAT(faults(program),
+             ContainsSubstring("rank 0: unit stage0 is a tied_copy, but its part of stage0.w is in "
+                               "no rank's unit that is none"));
+  program = sample::parse(sample::Sample{}.text());
+  program.roles[RoleId{1}].units[0].tied_copy = true;  // of the two shards the second alone
+  CHECK_THAT(faults(program), ContainsSubstring("rank 1: unit stage0 is a tied_copy"));
+  // A parameter that another unit holds may be copied.
+  program = sample::parse(sample::Sample{}.text());
+  for (const RoleId role : {RoleId{2}, RoleId{3}}) {
+    Unit& unit = program.roles[role].units[0];
+    unit.parameters[0].parameter = ParameterId{0};
+    unit.tied_copy = true;
+  }
+  CHECK_THAT(faults(program), !ContainsSubstring("tied_copy"));
+}
