@@ -130,6 +130,7 @@ void MegatronReader::read_pipeline(std::int64_t pp) {
       given("pipeline-model-parallel-layout") ? words("pipeline-model-parallel-layout") : "";
   const std::vector<std::int64_t> laid_out = blocks_of_layout(layout);
   if (!layout.empty() && laid_out.empty()) {
+    know("pipeline-model-parallel-layout");
     plan_.lose(from("pipeline-model-parallel-layout") +
                ": stages have blocks, the embedding and the output layer here");
   }
