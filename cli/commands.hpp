@@ -175,14 +175,16 @@ struct SampleArguments {
 int sample_command(const SampleArguments& arguments, const Console& console);
 
 struct WeightsArguments {
-  std::string layout;            // "hf", "chakra", or a trainer of core/handover
-  std::string from, out;         // folders; of a handover: scenario and file
-  std::string merge;             // folder of PEFT's adapters, for an import; empty: none
-  std::vector<std::string> set;  // of a handover
-  std::string dtype;             // of exported tensors; empty: that of the checkpoint
-  bool adapters = false;         // export adapters alone, for PEFT
-  double shard_gb = 5;           // most of a file, in GB of 10^9 bytes
-  PlanOptions plan;              // of an imported plan
+  std::string layout;                  // "hf", "chakra", or a trainer of core/handover
+  std::string from, out;               // folders; of a handover: scenario and file
+  std::string merge;                   // folder of PEFT's adapters, for an import; empty: none
+  std::vector<std::string> set;        // of a handover
+  std::string dtype;                   // of exported tensors; empty: that of the checkpoint
+  bool adapters = false;               // export adapters alone, for PEFT
+  double shard_gb = 5;                 // most of a file, in GB of 10^9 bytes
+  PlanOptions plan;                    // of an imported plan
+  std::vector<std::string> arguments;  // NAME=VALUE, of an imported script
+  bool strict = false;                 // refuse an imported plan of which anything is assumed
   bool json = false;
 };
 int import_plan_command(const WeightsArguments& arguments, const Console& console);

@@ -101,8 +101,21 @@ void ModelCommands::add_import(CLI::App* sub) {
   sub->add_option("--seq-len", weights_.plan.seq_len, "of a plan: tokens of a sequence")
       ->check(CLI::Range(1, 1 << 30))
       ->type_name("N");
+  sub->add_option("--gpus", weights_.plan.gpus, "of a plan: GPUs, where the file does not say it")
+      ->check(CLI::Range(1, 1 << 24))
+      ->type_name("N");
+  sub->add_option("--dtype", weights_.plan.dtype, "of a plan: the type of its products")
+      ->check(CLI::IsMember({"bfloat16", "float16", "float32"}));
+  sub->add_option("--arg", weights_.arguments,
+                  "of a plan: the value of a script's variable, of its parameter by its number, or "
+                  "of a setting that the file leaves open; several times")
+      ->type_name("NAME=VALUE")
+      ->take_all()
+      ->expected(1);
+  sub->add_flag("--strict", weights_.strict, "of a plan: refuse it if anything is assumed");
   sub->add_flag("--json", weights_.json,
                 "print JSON: what was made; of a plan, scenario and account");
+  sub->footer(readable_plans());
 }
 
 void ModelCommands::add_export(CLI::App* sub) {

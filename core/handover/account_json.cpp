@@ -41,9 +41,12 @@ std::optional<Trainer> trainer_named(std::string_view name) {
 std::string plan_json(const PlanImport& plan) {
   return text_of({{"scenario", plan.text},
                   {"taken", plan.taken},
+                  {"derived", plan.derived},
                   {"assumed", plan.assumed},
                   {"without_effect", plan.without_effect},
-                  {"lost", plan.lost}});
+                  {"lost", plan.lost},
+                  {"of_others", plan.of_others},
+                  {"unknown", plan.unknown}});
 }
 
 std::string handover_json(const Handover& plan) {

@@ -52,7 +52,14 @@ constexpr std::string_view kNoEffect[] = {
     "zero_optimization.elastic_checkpoint",
     "zero_optimization.load_from_fp32_weights",
     "zero_optimization.ignore_unused_parameters",
-    "zero_optimization.sub_group_size",
+    "zero_optimization.stage3_prefetch_bucket_size",
+    "zero_optimization.prefetch_bucket_size",
+    "zero_optimization.gather_16bit_weights_on_model_save",
+    "zero_optimization.gather_fp16_weights_on_model_save",
+    "zero_optimization.stage3_max_live_parameters",
+    "zero_optimization.stage3_max_reuse_distance",
+    "zero_optimization.max_live_parameters",
+    "zero_optimization.max_reuse_distance",
     "fp16.auto_cast",
     "fp16.consecutive_hysteresis",
     "bf16.auto_cast",
@@ -87,8 +94,10 @@ void DeepSpeedAccount::flatten(const Json& object, const std::string& path) {
                               value["enabled"].is_boolean() && !value["enabled"].get<bool>();
     if (switched_off) {
       plan_.ignore(path + key + ", which is not enabled");
+      switched_off_.push_back(path + key);
     } else if (value.is_null()) {
       plan_.ignore(path + key + ", which is null");
+      switched_off_.push_back(path + key);
     } else if (value.is_object() && !value.empty()) {
       flatten(value, path + key + ".");
     } else {
@@ -99,11 +108,31 @@ void DeepSpeedAccount::flatten(const Json& object, const std::string& path) {
 
 const DeepSpeedAccount::Setting* DeepSpeedAccount::find(std::string_view name) {
   for (const Setting& setting : settings_) {
-    if (setting.name != name) continue;
+    if (setting.name != name && short_name(name) != setting.name) continue;
     used_.insert(setting.name);
     return &setting;
   }
   return nullptr;
+}
+
+std::string_view DeepSpeedAccount::short_name(std::string_view name) {
+  struct Row {
+    std::string_view full, brief;
+  };
+  constexpr Row kRows[] = {
+      {"zero_optimization.stage3_param_persistence_threshold",
+       "zero_optimization.param_persistence_threshold"},
+      {"zero_optimization.stage3_prefetch_bucket_size", "zero_optimization.prefetch_bucket_size"},
+      {"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_live_parameters"},
+      {"zero_optimization.stage3_max_reuse_distance", "zero_optimization.max_reuse_distance"},
+      {"zero_optimization.stage3_gather_16bit_weights_on_model_save",
+       "zero_optimization.gather_16bit_weights_on_model_save"},
+      {"zero_optimization.stage3_gather_16bit_weights_on_model_save",
+       "zero_optimization.gather_fp16_weights_on_model_save"}};
+  for (const Row& row : kRows) {
+    if (row.full == name) return row.brief;
+  }
+  return {};
 }
 
 std::string DeepSpeedAccount::shown(const Setting& s) { return s.name + " = " + s.value.dump(); }
@@ -114,11 +143,7 @@ void DeepSpeedAccount::refuse(const Setting& setting, const std::string& expecte
   fault_ = Error{ErrorKind::InvalidSpec, shown(setting) + ": " + expected, where};
 }
 
-bool DeepSpeedAccount::is_auto(const Setting& setting) {
-  if (setting.value != "auto") return false;
-  plan_.lose(setting.name + " = \"auto\": the script's argument says it, and not this file");
-  return true;
-}
+bool DeepSpeedAccount::is_auto(const Setting& setting) { return setting.value == "auto"; }
 
 const DeepSpeedAccount::Setting* DeepSpeedAccount::number_at(std::string_view name, double& value) {
   const Setting* setting = find(name);
@@ -195,23 +220,23 @@ bool DeepSpeedAccount::is_pair(const Setting& setting) {
 }
 
 void DeepSpeedAccount::account_for_rest() {
-  std::map<std::string, int> unknown;  // settings of each part of the file
   for (const Setting& setting : settings_) {
     if (used_.count(setting.name) > 0) continue;
     bool harmless = setting.value.is_boolean() && !setting.value.get<bool>();
     for (const std::string_view begin : kNoEffect) harmless |= setting.name.starts_with(begin);
     if (harmless) {
       plan_.ignore(setting.name);
-    } else if (kPartsOfOurs.count(setting.name.substr(0, setting.name.find('.'))) > 0) {
-      plan_.lose(shown(setting) + ": no equivalent setting");
     } else {
-      ++unknown[setting.name.substr(0, setting.name.find('.'))];
+      plan_.know_not(shown(setting) + ": no equivalent setting");
     }
   }
-  for (const auto& [part, settings] : unknown) {
-    plan_.lose(part + (settings > 1 ? " and its " + std::to_string(settings) + " settings" : "") +
-               ": no equivalent setting");
+  for (const Setting& setting : settings_) {
+    if (!is_auto(setting) || plan_.assumes(setting.name)) continue;
+    plan_.assume(shown(setting) + ": the script's argument says it, and a default stands here");
   }
+  std::vector<std::string> names = switched_off_;
+  for (const Setting& setting : settings_) names.push_back(setting.name);
+  plan_.part(names);
 }
 
 }  // namespace lockstep

@@ -24,8 +24,14 @@ class DeepSpeedAccount {
     std::string name;  // dotted
     nlohmann::ordered_json value;
   };
+  /// The name that a setting of stage 3 has beside its own, without "stage3_".
+  static std::string_view short_name(std::string_view name);
   static std::string shown(const Setting& setting);  // "name = value"
   std::string_view name_of(std::string_view key) const { return name_for(Trainer::DeepSpeed, key); }
+
+  /// "auto": Hugging Face's Trainer puts in what its arguments and the model say. Notes that the
+  /// setting is known; what stands for it is for the reader to assume.
+  bool is_auto(const Setting& setting);
 
   /// These read a setting and note that it is known; null, or `otherwise`, if it is not given. One
   /// that has a value of another type is refused.
@@ -54,11 +60,10 @@ class DeepSpeedAccount {
 
  private:
   void flatten(const nlohmann::ordered_json& object, const std::string& path);
-  /// "auto" is for the script that starts DeepSpeed.
-  bool is_auto(const Setting& setting);
 
   const std::map<std::string, SourceSpan, std::less<>>& places_;
   std::optional<Error> fault_;
+  std::vector<std::string> switched_off_;
   std::vector<Setting> settings_;
   std::set<std::string, std::less<>> used_;
 };

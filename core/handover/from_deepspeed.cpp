@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/handover/deepspeed_account.hpp"
 #include "core/handover/words.hpp"
@@ -17,6 +18,8 @@ const OptimizerRow* find_optimizer(std::string_view type) {
       });
   return row == kOptimizers.end() ? nullptr : row;
 }
+
+using Json = nlohmann::ordered_json;
 
 class DeepSpeedReader : DeepSpeedAccount {
  public:
@@ -43,14 +46,36 @@ class DeepSpeedReader : DeepSpeedAccount {
 
  private:
   void read_precision() {
-    const bool bf16 = flag("bf16.enabled", false) || flag("bfloat16.enabled", false);
-    const bool fp16 = flag("fp16.enabled", false);
+    bool bf16 = flag("bf16.enabled", false) || flag("bfloat16.enabled", false);
+    bool fp16 = flag("fp16.enabled", false);
+    for (const char* name : {"bf16.enabled", "bfloat16.enabled", "fp16.enabled"}) {
+      const Setting* s = find(name);
+      if (s == nullptr || !is_auto(*s)) continue;
+      plan_.assume(shown(*s) + ": " + (options_.dtype.empty() ? "bfloat16, unless told" : "told") +
+                   " (--dtype)");
+      if (options_.dtype.empty() && !fp16) bf16 = true;
+    }
+    const std::string precision = options_.dtype;
+    if (!precision.empty()) {
+      bf16 = precision == "bfloat16";
+      fp16 = precision == "float16";
+    }
     const std::string_view type = bf16 ? "bfloat16" : fp16 ? "float16" : "float32";
-    plan_.text("training.dtype", "float32");
+    const Setting* narrow = find("bf16.bf16_master_weights_and_grads");
+    const bool all_narrow = bf16 && flag("bf16.bf16_master_weights_and_grads", false);
+    plan_.text("training.dtype", all_narrow ? "bfloat16" : "float32",
+               all_narrow ? shown(*narrow) : "");
+    if (const Setting* states = find("bf16.bf16_optimizer_states");
+        states != nullptr && bf16 && flag("bf16.bf16_optimizer_states", false)) {
+      plan_.text("optimizer.state_dtype", "bfloat16", shown(*states));
+    }
+    const Setting* said =
+        bf16 ? find(find("bf16.enabled") != nullptr ? "bf16.enabled" : "bfloat16.enabled")
+             : find("fp16.enabled");
     plan_.text("training.mixed_precision_param", type,
-               bf16   ? "bf16.enabled = true"
-               : fp16 ? "fp16.enabled = true"
-                      : "");
+               (bf16 || fp16) && said != nullptr && !is_auto(*said) && precision.empty()
+                   ? shown(*said)
+                   : "");
     const std::string sums = word(name_of("training.mixed_precision_reduce"));
     const std::string_view reduce = sums == "fp32"   ? "float32"
                                     : sums == "bf16" ? "bfloat16"
@@ -80,17 +105,34 @@ class DeepSpeedReader : DeepSpeedAccount {
     if (fault()) return;
     const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
     const auto nodes = static_cast<double>(std::max(1, options_.nodes));
-    double ranks = nodes * static_cast<double>(per_node);
-    if (all != nullptr && one != nullptr && accumulated != nullptr && options_.nodes == 0) {
+    const std::int64_t tensor = degree("tensor_parallel.autotp_size", "tensor_parallel_degree");
+    const std::int64_t sequence = degree("sequence_parallel_size", "context_parallel_degree");
+    if (sequence > 1) plan_.text("parallelism.context_parallel_method", "ulysses");
+    const std::int64_t divided = product_of({tensor, sequence});
+    const bool asked = options_.nodes > 0 || options_.gpus > 0;
+    const double gpus = options_.gpus > 0 ? options_.gpus : nodes * static_cast<double>(per_node);
+    // Those of data parallelism.
+    double ranks = gpus / static_cast<double>(divided);
+    if (all != nullptr && one != nullptr && accumulated != nullptr && !asked) {
       ranks = std::max(1.0, std::floor(batch / (micro * passes)));
-    } else {
-      plan_.assume(std::to_string(whole_number(ranks)) +
-                   " GPUs, all for data parallelism (--nodes)");
+    } else if (ranks != std::floor(ranks)) {
+      return refuse(
+          *find(tensor > 1 ? "tensor_parallel.autotp_size" : "sequence_parallel_size"),
+          "what divides " + std::to_string(whole_number(gpus)) + " GPUs is expected (--gpus)");
+    } else if (options_.gpus == 0) {
+      plan_.assume(std::to_string(whole_number(gpus)) + " GPUs, " +
+                   (divided == 1 ? "all" : std::to_string(whole_number(ranks))) +
+                   " for data parallelism (--gpus, --nodes)");
     }
     // Any two of them say the third.
     if (passes == 0)
       passes = all != nullptr && one != nullptr ? std::floor(batch / (micro * ranks)) : 1;
     passes = std::max(1.0, passes);
+    if (micro == 0 && all == nullptr) {
+      plan_.assume(
+          "1 sequence on a GPU at a time, which the script's argument says "
+          "(--arg train_micro_batch_size_per_gpu=N)");
+    }
     if (micro == 0)
       micro = all != nullptr ? std::max(1.0, std::floor(batch / (passes * ranks))) : 1;
     if (batch == 0 || batch != micro * passes * ranks) {
@@ -109,7 +151,16 @@ class DeepSpeedReader : DeepSpeedAccount {
     plan_.number("training.max_norm", 0);
     take("training.max_norm");
     ranks_ = product_of({whole_number(ranks)});
-    plan_.take_cluster(options_, ranks_, 0);
+    plan_.take_cluster(options_, product_of({ranks_, divided}), 0);
+  }
+
+  /// A degree besides that of data parallelism; 1 if it is not said.
+  std::int64_t degree(const char* name, const std::string& key) {
+    double value = 1;
+    const Setting* setting = count_at(name, value);
+    if (setting == nullptr || value < 1) return 1;
+    plan_.set("parallelism." + key, whole_number(value), shown(*setting));
+    return product_of({whole_number(value)});
   }
 
   void read_zero() {
@@ -123,7 +174,7 @@ class DeepSpeedReader : DeepSpeedAccount {
     const int stage = static_cast<int>(number_of_stage);
     const std::int64_t shard =
         whole_number(stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
-    const bool groups = shard > 0 && shard < ranks_ && ranks_ % shard == 0;
+    const bool groups = stage > 0 && shard > 0 && shard < ranks_ && ranks_ % shard == 0;
     plan_.set("parallelism.zero_stage", std::int64_t{stage});
     plan_.set("parallelism.data_parallel_shard_degree",
               stage == 0 ? 1
@@ -134,13 +185,26 @@ class DeepSpeedReader : DeepSpeedAccount {
                                                             : groups   ? ranks_ / shard
                                                                        : 1);
     const Setting* overlap = find(name_of("parallelism.overlap_grad_reduce"));
-    plan_.flag("parallelism.overlap_grad_reduce",
-               flag(name_of("parallelism.overlap_grad_reduce"), stage == 3),
-               overlap != nullptr ? shown(*overlap) : "");
+    // Stages 2 and 3 reduce a bucket as soon as it is full, on whichever stream, and keep a shard.
+    const bool beside = flag(name_of("parallelism.overlap_grad_reduce"), stage == 3);
+    plan_.flag("parallelism.overlap_grad_reduce", beside || stage >= 2,
+               overlap != nullptr && (beside || stage < 2) ? shown(*overlap) : "");
+    if (stage >= 2 && !beside) {
+      const std::string said = overlap != nullptr
+                                   ? shown(*overlap)
+                                   : name_of_overlap() + ", which is false unless given";
+      plan_.lose(
+          said +
+          ": buckets are reduced when they are full, as there, and beside the backward pass, "
+          "where DeepSpeed waits for them: the step is longer there by these reductions");
+    }
     // In elements, where a scenario counts MiB.
     constexpr double kUsualBucket = 5e8;
     double bucket = kUsualBucket;
     const Setting* size = number_at(name_of("parallelism.bucket_cap_mb"), bucket);
+    if (const auto width = auto_width(name_of("parallelism.bucket_cap_mb"))) {
+      bucket = static_cast<double>(*width) * static_cast<double>(*width);
+    }
     plan_.number("parallelism.bucket_cap_mb", bucket * reduce_bytes_ / (1 << 20),
                  size != nullptr ? shown(*size) : "");
     if (stage == 3) {
@@ -148,14 +212,24 @@ class DeepSpeedReader : DeepSpeedAccount {
       const Setting* s = number_at(name_of("parallelism.fsdp_persistence_threshold"), threshold);
       plan_.set("parallelism.fsdp_persistence_threshold", whole_number(threshold),
                 s != nullptr ? shown(*s) : "");
-      if (s == nullptr) plan_.assume("DeepSpeed's threshold of persistence, 100,000 parameters");
+      if (const auto width = auto_width(name_of("parallelism.fsdp_persistence_threshold"))) {
+        plan_.set("parallelism.fsdp_persistence_threshold", 10 * *width);
+      } else if (s == nullptr) {
+        plan_.assume("DeepSpeed's threshold of persistence, 100,000 parameters");
+      }
+      if (const Setting* group = find("zero_optimization.sub_group_size"); group != nullptr) {
+        plan_.lose(shown(*group) +
+                   ": at the update the gradients of so many parameters, or of all of a shard, are "
+                   "there in float32, too; these bytes are not simulated");
+      }
+      auto_width("zero_optimization.stage3_prefetch_bucket_size");
       take_whole("parallelism.fsdp_reshard_degree");
       read_codes();
     } else {
       for (const char* name : {"stage3_param_persistence_threshold", "stage3_max_live_parameters",
                                "stage3_max_reuse_distance", "stage3_prefetch_bucket_size"}) {
         const std::string full = std::string("zero_optimization.") + name;
-        if (find(full) != nullptr) plan_.ignore(full + ", which is for stage 3");
+        if (const Setting* s = find(full)) plan_.ignore(s->name + ", which is for stage 3");
       }
     }
     read_offload(stage);
@@ -168,6 +242,22 @@ class DeepSpeedReader : DeepSpeedAccount {
         plan_.ignore(full + ": parameters are gathered unit by unit");
       }
     }
+  }
+
+  std::string name_of_overlap() const {
+    return std::string(name_of("parallelism.overlap_grad_reduce"));
+  }
+
+  /// The model's width, if a setting is "auto", for which Hugging Face's Trainer puts in the square
+  /// of it, 0.9 times the square, or 10 times it.
+  std::optional<std::int64_t> auto_width(std::string_view name) {
+    const Setting* setting = find(name);
+    if (setting == nullptr || !is_auto(*setting)) return std::nullopt;
+    const std::int64_t width = PlanWriter::hidden_of(options_);
+    if (width == 0) return std::nullopt;
+    plan_.assume(shown(*setting) + ": from the model's width of " + std::to_string(width) +
+                 ", as Hugging Face's Trainer does");
+    return width;
   }
 
   /// ZeRO++: what is sent in fewer bits.
@@ -340,7 +430,19 @@ Result<PlanImport> from_deepspeed(std::string_view text, const std::string& file
                                   const PlanOptions& options) {
   const Result<JsonSettings> config = read_json_settings(text, file);
   if (!config) return config.error();
-  return DeepSpeedReader(*config, options).read(file);
+  JsonSettings settings = *config;
+  for (const auto& [name, value] : options.arguments) {
+    const Json given = Json::parse(value, nullptr, false);
+    Json* at = &settings.values;
+    for (std::size_t begin = 0, dot = 0; dot != std::string::npos; begin = dot + 1) {
+      dot = name.find('.', begin);
+      if (!at->is_object()) *at = Json::object();
+      at = &(*at)[name.substr(begin, dot == std::string::npos ? dot : dot - begin)];
+    }
+    *at = given.is_discarded() ? Json(value) : given;
+    settings.places.try_emplace(name, SourceSpan{file, 1, 1});
+  }
+  return DeepSpeedReader(settings, options).read(file);
 }
 
 }  // namespace lockstep

@@ -150,6 +150,7 @@ class TorchtitanReader : TorchtitanAccount {
       plan_.set("training.seed", to_text(*node), shown(seed, *node));
     take("training.dtype", "\"float32\"");
     take("training.mixed_precision_param", "\"bfloat16\"");
+    if (!options_.dtype.empty()) plan_.text("training.mixed_precision_param", options_.dtype);
     take("training.mixed_precision_reduce", "\"float32\"");
     if (flag("training.enable_cpu_offload")) {
       plan_.text("parallelism.offload", "parameters", "training.enable_cpu_offload = true");
@@ -226,6 +227,11 @@ class TorchtitanReader : TorchtitanAccount {
     read_pipeline(pp);
     const std::int64_t groups = read_replicas_apart(replicate);
     const std::int64_t others = product_of({replicate, groups, tp, cp, pp});
+    if (options_.gpus > 0) {
+      plan_.set("parallelism.data_parallel_shard_degree",
+                std::max<std::int64_t>(1, options_.gpus / others));
+      return plan_.take_cluster(options_, options_.gpus, 0);
+    }
     if (shard == -1 && options_.nodes == 0) {
       plan_.assume(
           "as many GPUs as the other degrees fill nodes, and the rest for sharding "

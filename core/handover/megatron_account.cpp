@@ -84,6 +84,12 @@ constexpr std::string_view kWithoutEffect[] = {"log-",
                                                "valid-data-path",
                                                "mmap",
                                                "inference-",
+                                               "rdzv-",
+                                               "local-rank",
+                                               "deepspeed-config",
+                                               "use-checkpoint-lr-scheduler",
+                                               "no-pipeline-parallel",
+                                               "partition-activations",
                                                "init-method",
                                                "container-",
                                                "job-name",
@@ -110,10 +116,17 @@ bool begins_with(std::string_view name, std::string_view begin) {
   return begin.ends_with('-') || name.size() == begin.size() || name[begin.size()] == '-';
 }
 
-/// What an argument of its first versions, before global batches, is called now.
+/// What an argument of its first versions, before global batches, or of Megatron-DeepSpeed is
+/// called now.
 std::string present_name(const std::string& name) {
   if (name == "batch-size") return "micro-batch-size";
   if (name == "model-parallel-size") return "tensor-model-parallel-size";
+  // Megatron-DeepSpeed has experts of its own.
+  if (name == "moe-expert-parallel-size") return "expert-model-parallel-size";
+  if (name == "moe-train-capacity-factor") return "moe-expert-capacity-factor";
+  if (name == "moe-loss-coeff") return "moe-aux-loss-coeff";
+  if (name == "topk") return "moe-router-topk";
+  if (name == "expert-interval") return "moe-layer-freq";
   return name == "warmup" ? "lr-warmup-fraction" : name;
 }
 
@@ -125,7 +138,53 @@ std::string megatron_name(std::string_view key) {
   return std::string(name_for(Trainer::Megatron, key));
 }
 
+/// Arguments without a key of ours by their name that decide the plan, too.
+constexpr std::string_view kDeciding[] = {"padded-vocab-size",
+                                          "pad-vocab-size-to",
+                                          "zero-stage",
+                                          "moe-ffn-hidden-size",
+                                          "make-vocab-size-divisible-by",
+                                          "num-layers-per-virtual-pipeline-stage",
+                                          "topk",
+                                          "expert-interval",
+                                          "moe-expert-parallel-size",
+                                          "rotary-percent"};
+
+/// Whether sizes, degrees, batch or precision follow from an argument.
+bool decides(const std::string& name) {
+  if (std::find(std::begin(kDeciding), std::end(kDeciding), name) != std::end(kDeciding)) {
+    return true;
+  }
+  const std::string_view key = key_for(Trainer::Megatron, name);
+  return key.starts_with("model.") || key.starts_with("parallelism.") ||
+         key == "training.seq_len" || key == "training.local_batch_size" ||
+         key == "training.global_batch_size" || key.starts_with("activation_checkpoint.");
+}
+
 }  // namespace
+
+bool is_without_effect(std::string_view name) {
+  return std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect),
+                     [&](std::string_view begin) { return begins_with(name, begin); });
+}
+
+std::optional<Error> MegatronAccount::unknown_decision(const std::string& file) const {
+  for (const std::string& name : order_) {
+    const MegatronArgument& argument = given_.at(name);
+    if (argument.unknown.empty() || !decides(name)) continue;
+    Error error =
+        invalid(shown(argument) + ": this decides the plan and is not known: " + argument.unknown);
+    error.where = SourceSpan{file, argument.line, 1};
+    return error;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> MegatronAccount::shown_arguments() const {
+  std::vector<std::string> all;
+  for (const std::string& name : order_) all.push_back(given_.at(name).name);
+  return all;
+}
 
 MegatronAccount::MegatronAccount(const std::vector<MegatronArgument>& arguments)
     : plan_(Trainer::Megatron) {
@@ -135,8 +194,9 @@ MegatronAccount::MegatronAccount(const std::vector<MegatronArgument>& arguments)
     if (first) {
       order_.push_back(name);
     } else if (at->second.value != argument.value) {
-      plan_.lose("--" + argument.name + " stands twice: took " + shown(at->second) + ", not " +
-                 shown(argument));
+      plan_.assume("of " + shown(at->second) + " and " + shown(argument) +
+                   " the last, as Megatron-LM does");
+      at->second = argument;
     }
   }
 }
@@ -157,12 +217,15 @@ bool MegatronAccount::flag(const std::string& name) {
 }
 
 std::optional<double> MegatronAccount::number(const std::string& name) {
-  const std::string text = word(name);
+  std::string text = word(name);
   if (text.empty()) return std::nullopt;
+  std::erase(text, '_');  // 300_000_000, as Python reads it
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc{} && end == text.data() + text.size()) return value;
-  plan_.lose(from(name) + ": this is not a number here; say it yourself");
+  const std::string& unknown = given_.find(name)->second.unknown;
+  plan_.know_not(from(name) + ": " +
+                 (unknown.empty() ? std::string("this is not a number") : unknown));
   return std::nullopt;
 }
 
@@ -195,14 +258,11 @@ void MegatronAccount::know_all(std::string_view begin) {
 void MegatronAccount::account_for_rest() {
   for (const std::string& name : order_) {
     if (known_.count(name) > 0) continue;
-    const bool harmless =
-        std::any_of(std::begin(kWithoutEffect), std::end(kWithoutEffect),
-                    [&](std::string_view begin) { return begins_with(name, begin); });
     const bool kernels = std::any_of(std::begin(kKernels), std::end(kKernels), [&](auto part) {
       return name.find(part) != std::string::npos;
     });
-    if (harmless) {
-      plan_.ignore(name);
+    if (is_without_effect(name)) {
+      plan_.ignore(given_.at(name).name);
     } else if (kernels) {
       plan_.lose(from(name) + ": kernels are a framework's way here ([framework])");
     } else {

@@ -15,9 +15,12 @@
 
 namespace lockstep {
 
+/// Whether an argument changes neither what is computed nor where.
+bool is_without_effect(std::string_view name);
+
 class MegatronAccount {
  public:
-  /// Of an argument that stands twice the first counts, and the plan says so.
+  /// Of an argument that stands twice the last counts, and the plan says so.
   explicit MegatronAccount(const std::vector<MegatronArgument>& arguments);
 
  protected:
@@ -48,6 +51,10 @@ class MegatronAccount {
   void know_all(std::string_view begin);
   /// Names in the plan what has not been accounted for.
   void account_for_rest();
+  /// What decides the plan and is not known: the first argument of that kind, and how to say it.
+  std::optional<Error> unknown_decision(const std::string& file) const;
+  /// Every argument as the account's lists show it.
+  std::vector<std::string> shown_arguments() const;
 
   PlanWriter plan_;
 

@@ -125,22 +125,23 @@ bool is_name(std::string_view word) {
 
 }  // namespace
 
-MegatronProgram megatron_program(std::string_view text) {
-  MegatronProgram found;
-  Variables variables;
-  for (const Word& raw : words_of(text)) {
-    std::string word = expanded(raw.text, variables);
-    if (const std::size_t name = assigned_name(raw.text); name > 0) {
-      const std::string value = expanded(raw.text.substr(raw.text.find('=') + 1), variables);
-      variables[raw.text.substr(0, name)] = value;
-      word = value;
-    }
-    for (const Word& inner : words_of(word)) {
-      const std::string name = inner.text.substr(inner.text.rfind('/') + 1);
-      if (name.starts_with("pretrain_") && name.ends_with(".py")) found = {name, raw.line};
-    }
+bool is_list_of_arguments(std::string_view text) {
+  bool first = true;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t begin = line.find_first_not_of(" \t\r\"");
+    if (begin == std::string_view::npos || line[begin] == '#') continue;
+    line.remove_prefix(begin);
+    if (first && is_name(line)) return true;
+    first = false;
+    const std::size_t colon = line.find(':');
+    const bool is_key = is_name(line) && colon != std::string_view::npos &&
+                        line.find_first_of(" =") > colon &&
+                        (colon + 1 == line.size() || line[colon + 1] == ' ');
+    if (is_key) return true;
   }
-  return found;
+  return false;
 }
 
 std::vector<MegatronArgument> megatron_arguments(std::string_view text) {

@@ -9,22 +9,23 @@
 namespace lockstep {
 
 struct MegatronArgument {
-  std::string name;   // without dashes, with '-' for '_'
-  std::string value;  // empty for a flag; more words than one are joined by blanks
-  int line = 0;       // 1-based
+  std::string name;       // without dashes, with '-' for '_'
+  std::string value;      // empty for a flag; more words than one are joined by blanks
+  int line = 0;           // 1-based
+  std::string unknown{};  // what has to be known to say the value; empty: it is known
 };
 
-/// Every "--name value" of a shell script, of a list of arguments or of the YAML of Megatron's
-/// tests, in its order. Variables are put in for as far as the script gives them a value;
-/// conditions are not followed, so that the arguments of all branches are there.
+/// Every "--name value" of a list of arguments or of the YAML of Megatron's tests, in its order.
+/// Launch is for scripts.
 std::vector<MegatronArgument> megatron_arguments(std::string_view text);
 
-/// The program that a script starts, without its folder: the last word of the kind "pretrain_x.py";
-/// empty if there is none.
+/// The program that a script starts, without its folder: "pretrain_x.py"; empty if there is none.
 struct MegatronProgram {
   std::string name;
   int line = 0;
 };
-MegatronProgram megatron_program(std::string_view text);
+
+/// Whether a text is such a list and no script: it begins with an argument, or is YAML of them.
+bool is_list_of_arguments(std::string_view text);
 
 }  // namespace lockstep

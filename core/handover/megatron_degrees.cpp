@@ -5,9 +5,13 @@
 
 namespace lockstep {
 
-void MegatronReader::read_degrees() {
+Result<void> MegatronReader::read_degrees(const std::string& file) {
   const std::int64_t tp = take("parallelism.tensor_parallel_degree", 1);
-  const std::int64_t pp = take("parallelism.pipeline_parallel_degree", 1);
+  std::int64_t pp = take("parallelism.pipeline_parallel_degree", 1);
+  if (pp > 1 && flag("no-pipeline-parallel")) {
+    pp = 1;
+    plan_.set("parallelism.pipeline_parallel_degree", pp, from("no-pipeline-parallel"));
+  }
   const std::int64_t cp = take("parallelism.context_parallel_degree", 1);
   if (cp > 1) {
     const std::string how = word("cp-comm-type");
@@ -28,37 +32,63 @@ void MegatronReader::read_degrees() {
   if (given("sequence-parallel") && tp == 1) plan_.ignore("sequence-parallel");
   divides_rows_ = sequence;
   read_pipeline(pp);
-  const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
-  const std::int64_t launched = product_of({integer("nnodes", integer("num-nodes", 1)),
-                                            integer("nproc-per-node", integer("nproc", per_node))});
-  const bool knows = given("nnodes") || given("nproc-per-node");
   const std::int64_t ep = integer("expert-model-parallel-size", 1);
   const std::int64_t etp = integer("expert-tensor-parallel-size", tp);
   // Experts lie on the same ranks in a grid of their own, which has to fit, too.
   const std::int64_t divided =
       std::lcm(product_of({tp, pp, cp}), ep > 1 ? product_of({etp, ep, pp}) : 1);
-  std::int64_t ranks = options_.nodes > 0 ? options_.nodes * per_node
-                       : knows            ? launched
-                                          : (divided + per_node - 1) / per_node * per_node;
-  if (ranks < divided || ranks % divided != 0) {
-    plan_.assume(std::to_string(divided) + " GPUs, because the degrees do not divide " +
-                 std::to_string(ranks));
-    ranks = divided;
-  } else if (options_.nodes == 0 && !knows) {
-    // As many as can share the batch: a script for one GPU does not say so.
-    const std::int64_t rows =
-        integer("global-batch-size", 0) / product_of({integer("micro-batch-size", 1)});
-    while (rows > 0 && ranks > divided && rows % (ranks / product_of({tp, pp, cp})) != 0) {
-      ranks -= divided;
-    }
-    plan_.assume(std::to_string(ranks) +
-                 " GPUs, because no --nnodes and --nproc-per-node is here "
-                 "(--nodes)");
-  }
+  const Result<std::int64_t> found = read_ranks(divided, product_of({tp, pp, cp}), file);
+  if (!found) return found.error();
+  const std::int64_t ranks = *found, per_node = PlanWriter::ranks_of_node(options_);
   const std::int64_t replicas = ranks / product_of({tp, pp, cp});
   read_data_parallel(replicas, ep > 1);
   if (given("num-experts")) read_grid_of_experts(tp, cp, replicas);
   plan_.take_cluster(options_, ranks, (ranks + per_node - 1) / per_node);
+  return {};
+}
+
+Result<std::int64_t> MegatronReader::read_ranks(std::int64_t divided, std::int64_t model_parallel,
+                                                const std::string& file) {
+  const std::int64_t per_node = PlanWriter::ranks_of_node(options_);
+  const bool knows = given("nnodes") || given("nproc-per-node");
+  const std::int64_t listed = product_of({integer("nnodes", integer("num-nodes", 1)),
+                                          integer("nproc-per-node", integer("nproc", per_node))});
+  const bool asked = options_.gpus > 0 || options_.nodes > 0;
+  std::int64_t ranks = options_.gpus > 0    ? options_.gpus
+                       : options_.nodes > 0 ? options_.nodes * per_node
+                       : knows              ? listed
+                                            : launch_.ranks;
+  if (ranks > 0) {
+    if (ranks >= divided && ranks % divided == 0) return ranks;
+    if (!asked && !launch_.launches) {
+      plan_.assume(std::to_string(divided) + " GPUs, because the degrees do not divide " +
+                   std::to_string(ranks));
+      return divided;
+    }
+    Error error = invalid(std::to_string(ranks) + " GPUs" +
+                          (asked || launch_.from.empty() ? "" : " (" + launch_.from + ")") +
+                          " are no multiple of the " + std::to_string(divided) +
+                          " that its degrees need: say how many there are with --gpus N");
+    if (!asked) error.where = SourceSpan{file, std::max(1, launch_.program.line), 1};
+    return error;
+  }
+  if (launch_.launches && (!launch_.from.empty() || !launch_.unknown_gpus.empty())) {
+    Error error = invalid(
+        "how many GPUs there are is not known" +
+        (launch_.unknown_gpus.empty() ? ", only " + launch_.from : ": " + launch_.unknown_gpus) +
+        "; or give --gpus N");
+    error.where = SourceSpan{file, std::max(1, launch_.program.line), 1};
+    return error;
+  }
+  // As many as can share the batch: a list of arguments does not say so.
+  ranks = (divided + per_node - 1) / per_node * per_node;
+  if (ranks % divided != 0) ranks = divided;
+  const std::int64_t rows =
+      integer("global-batch-size", 0) / product_of({integer("micro-batch-size", 1)});
+  while (rows > 0 && ranks > divided && rows % (ranks / model_parallel) != 0) ranks -= divided;
+  plan_.assume(std::to_string(ranks) +
+               " GPUs, because no --nnodes and --nproc-per-node is here (--gpus, --nodes)");
+  return ranks;
 }
 
 void MegatronReader::read_grid_of_experts(std::int64_t tp, std::int64_t cp, std::int64_t replicas) {
@@ -99,6 +129,11 @@ void MegatronReader::read_pipeline(std::int64_t pp) {
   const std::string layout =
       given("pipeline-model-parallel-layout") ? words("pipeline-model-parallel-layout") : "";
   const std::vector<std::int64_t> laid_out = blocks_of_layout(layout);
+  if (!layout.empty() && laid_out.empty()) {
+    know("pipeline-model-parallel-layout");
+    plan_.lose(from("pipeline-model-parallel-layout") +
+               ": stages have blocks, the embedding and the output layer here");
+  }
   if (!laid_out.empty() && static_cast<std::int64_t>(laid_out.size()) % pp == 0) {
     chunks = static_cast<std::int64_t>(laid_out.size()) / pp;
     said = from("pipeline-model-parallel-layout");
@@ -147,6 +182,11 @@ void MegatronReader::set_blocks(const std::vector<std::int64_t>& blocks, const s
 void MegatronReader::read_data_parallel(std::int64_t replicas, bool divide_experts) {
   const bool sharded = flag("use-distributed-optimizer");
   int stage = sharded ? 1 : 0;
+  std::string said = sharded ? from("use-distributed-optimizer") : "";
+  if (const auto zero = number("zero-stage")) {  // of Megatron-DeepSpeed
+    stage = static_cast<int>(std::clamp<std::int64_t>(whole_number(*zero), 0, 3));
+    said = from("zero-stage");
+  }
   if (flag("use-megatron-fsdp") || flag("use-custom-fsdp") || flag("use-torch-fsdp2")) {
     const std::string what = word("data-parallel-sharding-strategy");
     stage = what == "optim_grads" ? 2 : what == "optim" ? 1 : what == "no_shard" ? 0 : 3;
@@ -155,8 +195,7 @@ void MegatronReader::read_data_parallel(std::int64_t replicas, bool divide_exper
   const std::int64_t copies = stage > 0        ? integer("num-distributed-optimizer-instances", 1)
                               : divide_experts ? 1
                                                : replicas;
-  plan_.set("parallelism.zero_stage", std::int64_t{stage},
-            sharded ? from("use-distributed-optimizer") : "");
+  plan_.set("parallelism.zero_stage", std::int64_t{stage}, said);
   plan_.set("parallelism.data_parallel_replicate_degree", copies,
             given("num-distributed-optimizer-instances")
                 ? from("num-distributed-optimizer-instances")
@@ -167,11 +206,18 @@ void MegatronReader::read_data_parallel(std::int64_t replicas, bool divide_exper
   const bool reduces = flag("overlap-grad-reduce"), gathers = flag("overlap-param-gather");
   plan_.flag("parallelism.overlap_grad_reduce", reduces,
              reduces ? from("overlap-grad-reduce") : "");
-  plan_.flag("parallelism.overlap_param_gather", gathers && stage > 0 && stage < 3 && shards > 1,
-             gathers ? from("overlap-param-gather") : "");
-  if (flag("optimizer-cpu-offload")) {
-    plan_.text("parallelism.offload", "optimizer", from("optimizer-cpu-offload"));
+  const bool overlaps = gathers && stage > 0 && stage < 3 && shards > 1;
+  plan_.flag("parallelism.overlap_param_gather", overlaps,
+             overlaps ? from("overlap-param-gather") : "");
+  if (gathers && !overlaps) {
+    plan_.ignore("overlap-param-gather" + std::string(shards == 1
+                                                          ? ", with one data-parallel rank"
+                                                          : ", which its stage does anyway"));
   }
+  for (const char* name : {"optimizer-cpu-offload", "cpu-optimizer"}) {
+    if (flag(name)) plan_.text("parallelism.offload", "optimizer", from(name));
+  }
+  know("deepspeed");
   replicas_ = replicas;
   pipelined_ = integer("pipeline-model-parallel-size", 1) > 1;
 }

@@ -44,15 +44,20 @@ bool is_periodic(const std::vector<bool>& blocks, std::int64_t period) {
 void MegatronReader::read_experts() {
   if (!given("num-experts")) return;
   take("model.experts", 0);
-  take("model.experts_per_token", 2);
+  take("model.experts_per_token", is_deepspeed() ? 1 : 2);
   read_blocks_with_experts();
+  if (is_deepspeed() && !given("moe-layer-freq")) {
+    plan_.set("model.expert_period", std::int64_t{2});
+    plan_.assume("experts in every second block, Megatron-DeepSpeed's default (--expert-interval)");
+  }
   if (given("moe-shared-expert-intermediate-size")) {
     take("model.shared_expert_hidden", 0);
     if (flag("moe-shared-expert-gate")) {
       plan_.flag("model.shared_expert_gate", true, from("moe-shared-expert-gate"));
     }
   }
-  take_real("model.capacity_factor", 0);  // without one Megatron drops no token, too
+  // Without one Megatron drops no token, too.
+  take_real("model.capacity_factor", is_deepspeed() ? 1 : 0);
   if (given("moe-expert-rank-capacity-factor")) {
     take_real("model.expert_rank_capacity_factor", 0);
   }

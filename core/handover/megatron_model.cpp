@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "core/base/nearest.hpp"
@@ -44,7 +45,14 @@ Result<void> MegatronReader::read_model(const std::string& file) {
   const std::string positions = word("position-embedding-type");
   const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
   const bool latent = flag("multi-latent-attention");
-  const bool squared = flag("squared-relu"), none = positions == "none";
+  const bool other_positions =
+      !rotary && !positions.empty() && positions != "learned_absolute" && positions != "none";
+  if (other_positions) {
+    plan_.lose(from("position-embedding-type") +
+               ": no positions are here, which has as many parameters; its additions to the scores "
+               "take no time");
+  }
+  const bool squared = flag("squared-relu"), none = positions == "none" || other_positions;
   const bool rms = norm == "RMSNorm", biases = !flag("disable-bias-linear") && !latent;
   // The usual parts are those of the architecture; what differs is said.
   const bool llama = (swiglu && (rotary || rms)) || (rotary && rms) || latent;
@@ -76,7 +84,7 @@ Result<void> MegatronReader::read_model(const std::string& file) {
                none     ? "none"
                : rotary ? "rotary"
                         : "learned",
-               positions.empty() ? "" : from("position-embedding-type"));
+               positions.empty() || other_positions ? "" : from("position-embedding-type"));
   }
   if (biases != usual.biases) {
     plan_.flag("model.biases", biases, biases ? "" : from("disable-bias-linear"));
@@ -98,7 +106,7 @@ Result<void> MegatronReader::read_model(const std::string& file) {
   const bool learned = !rotary && !none && (positions.empty() || positions == "learned_absolute");
   if (learned && !given("max-position-embeddings")) return lacks("max-position-embeddings");
   take("model.max_seq_len", 0);
-  read_vocabulary();
+  if (Result<void> vocabulary = read_vocabulary(file); !vocabulary) return vocabulary;
   take_real("model.norm_eps", 1e-5);
   const bool untied = flag("untie-embeddings-and-output-weights");
   plan_.flag("model.tied_embeddings", !untied,
@@ -127,6 +135,10 @@ Result<void> MegatronReader::read_model(const std::string& file) {
     }
   }
   read_experts();
+  if (flag("embed-layernorm")) {
+    plan_.lose(from("embed-layernorm") + ": the norm behind the embedding is not here; it has " +
+               std::to_string(2 * hidden) + " parameters");
+  }
   if (is_bert()) read_bert();
   for (const auto& [key, option] : {std::pair{"training.residual_dropout", "hidden-dropout"},
                                     std::pair{"training.embedding_dropout", "hidden-dropout"},
@@ -147,6 +159,11 @@ Error MegatronReader::lacks(const std::string& needed) const {
                             "which no scenario has"
                           : "") +
                  ": name the model with --model PRESET or --model config.json");
+}
+
+bool MegatronReader::is_deepspeed() const {
+  return given("deepspeed") || given("zero-stage") || given("deepspeed-config") ||
+         given("create-moe-param-group") || given("ds-inference");
 }
 
 bool MegatronReader::is_bert() const {
@@ -192,27 +209,69 @@ void MegatronReader::read_latent_attention() {
   }
 }
 
-void MegatronReader::read_vocabulary() {
+std::int64_t MegatronReader::vocabulary_by_name() {
+  struct Tokenizer {
+    std::string_view part;
+    std::int64_t tokens;  // of the embedding of the models that have it
+  };
+  constexpr Tokenizer kTokenizers[] = {
+      {"llama-2", 32000}, {"llama2", 32000},  {"llama-3", 128256},  {"llama3", 128256},
+      {"qwen3", 151936},  {"qwen2", 151936},  {"deepseek", 129280}, {"mixtral", 32000},
+      {"mistral", 32000}, {"gpt2bpe", 50257}, {"gpt2", 50257}};
+  for (const char* name : {"tokenizer-model", "tokenizer-name-or-path", "tokenizer-type"}) {
+    if (!given(name)) continue;
+    std::string said = words(name);
+    std::transform(said.begin(), said.end(), said.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    for (const Tokenizer& row : kTokenizers) {
+      if (said.find(row.part) == std::string::npos) continue;
+      plan_.assume("a vocabulary of " + std::to_string(row.tokens) + ", as models with " +
+                   from(name) + " have it (--arg vocab-size=N)");
+      return row.tokens;
+    }
+  }
+  return 0;
+}
+
+Result<void> MegatronReader::read_vocabulary(const std::string& file) {
   const std::int64_t divisor = product_of(
       {integer("make-vocab-size-divisible-by", 128), integer("tensor-model-parallel-size", 1)});
-  if (const auto padded = number("padded-vocab-size")) {
-    plan_.set("model.vocab", whole_number(*padded), from("padded-vocab-size"));
-    return;
+  for (const char* name : {"padded-vocab-size", "pad-vocab-size-to"}) {
+    const auto padded = number(name);
+    if (!padded) continue;
+    plan_.set("model.vocab", whole_number(*padded), from(name));
+    return {};
   }
   constexpr std::int64_t kGpt2 = 50257, kBert = 30522, kBertWithCase = 28996;
   const std::optional<double> size = number("vocab-size");
   const bool with_case = given("tokenizer-type") && words("tokenizer-type") == "BertWordPieceCase";
   const std::int64_t usual = !is_bert() ? kGpt2 : with_case ? kBertWithCase : kBert;
-  const std::int64_t tokens = size ? whole_number(*size) : usual;
+  std::int64_t tokens = size ? whole_number(*size) : 0;
+  if (tokens == 0 && !is_bert()) tokens = vocabulary_by_name();
+  const bool named = tokens > 0;
+  constexpr std::int64_t kUsualDivisors = 1024;
+  const std::int64_t divided_by = integer("make-vocab-size-divisible-by", 128);
+  const bool usual_divisor = (divided_by & (divided_by - 1)) == 0 && divided_by <= kUsualDivisors;
+  const std::string kind = given("tokenizer-type") ? words("tokenizer-type") : "";
+  if (!named && !is_bert() && ((!kind.empty() && !kind.starts_with("GPT2")) || !usual_divisor)) {
+    Error error =
+        invalid("only the tokenizer knows the vocabulary (" +
+                (kind.empty() ? from("make-vocab-size-divisible-by") : from("tokenizer-type")) +
+                "), which decides the size of the model: give --arg vocab-size=N");
+    error.where = SourceSpan{file, std::max(1, program_.line), 1};
+    return error;
+  }
+  if (!named) tokens = usual;
   const std::int64_t padded = (tokens + divisor - 1) / divisor * divisor;
   plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
-  if (!size) {
+  if (!named) {
     plan_.assume("a vocabulary of " + std::to_string(tokens) +
                  (is_bert() ? ", BERT's" : ", GPT-2's") +
                  ", because only the tokenizer knows (--vocab-size), rounded up to a "
                  "multiple of " +
                  std::to_string(divisor));
   }
+  return {};
 }
 
 }  // namespace lockstep

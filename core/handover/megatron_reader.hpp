@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/handover/launch.hpp"
 #include "core/handover/megatron_account.hpp"
 #include "core/handover/megatron_layout.hpp"
 
@@ -14,9 +15,11 @@ namespace lockstep {
 
 class MegatronReader : MegatronAccount {
  public:
-  MegatronReader(const std::vector<MegatronArgument>& arguments, MegatronProgram program,
-                 const PlanOptions& options)
-      : MegatronAccount(arguments), options_(options), program_(std::move(program)) {}
+  MegatronReader(Launch launch, const PlanOptions& options)
+      : MegatronAccount(launch.arguments),
+        options_(options),
+        launch_(std::move(launch)),
+        program_(launch_.program) {}
   Result<PlanImport> read(const std::string& file);
 
  private:
@@ -24,11 +27,15 @@ class MegatronReader : MegatronAccount {
   Result<void> read_model(const std::string& file);
   Error lacks(const std::string& needed) const;
   bool is_bert() const;
+  /// Whether it is Megatron-DeepSpeed, whose defaults for experts are others.
+  bool is_deepspeed() const;
   /// BERT of Megatron-LM has norms before its branches, and a head for masked tokens.
   void read_bert();
   /// Sizes that are not given are those of its arguments' defaults.
   void read_latent_attention();
-  void read_vocabulary();
+  Result<void> read_vocabulary(const std::string& file);
+  /// The vocabulary of a tokenizer by its name, which the plan says; 0 if it is not known.
+  std::int64_t vocabulary_by_name();
 
   // megatron_experts.cpp
   void read_experts();
@@ -36,7 +43,10 @@ class MegatronReader : MegatronAccount {
   void read_blocks_with_experts();
 
   // megatron_degrees.cpp
-  void read_degrees();
+  Result<void> read_degrees(const std::string& file);
+  /// How many GPUs there are for degrees that need `divided`, or a multiple of it.
+  Result<std::int64_t> read_ranks(std::int64_t divided, std::int64_t model_parallel,
+                                  const std::string& file);
   /// Megatron divides experts over the ranks of tensor parallelism that do not divide each of them,
   /// then over those of context and data parallelism.
   void read_grid_of_experts(std::int64_t tp, std::int64_t cp, std::int64_t replicas);
@@ -59,6 +69,7 @@ class MegatronReader : MegatronAccount {
   void read_schedule(double lr);
 
   const PlanOptions& options_;
+  Launch launch_;
   MegatronProgram program_;
   std::int64_t replicas_ = 1;
   bool llama_ = false;       // the kind of the model

@@ -40,14 +40,18 @@ void MegatronReader::read_training() {
                " with eod_token and mean_document_length");
   }
   take_real("training.max_norm", 1);
-  const bool bf16 = flag("bf16"), fp16 = flag("fp16");
+  bool bf16 = flag("bf16"), fp16 = flag("fp16");
+  if (!options_.dtype.empty()) {
+    bf16 = options_.dtype == "bfloat16";
+    fp16 = options_.dtype == "float16";
+  }
   plan_.text("training.dtype", "float32");
   plan_.text("training.mixed_precision_param",
              bf16   ? "bfloat16"
              : fp16 ? "float16"
                     : "float32",
-             bf16   ? from("bf16")
-             : fp16 ? from("fp16")
+             bf16   ? from_if_given("bf16")
+             : fp16 ? from_if_given("fp16")
                     : "");
   // Megatron sums bfloat16's gradients in float32 unless it is told otherwise.
   const bool narrow = flag("grad-reduce-in-bf16");

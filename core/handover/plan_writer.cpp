@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/nearest.hpp"
+#include "core/handover/other_configuration.hpp"
 #include "core/handover/words.hpp"
 #include "core/scenario/document.hpp"
 #include "core/scenario/scenario_file.hpp"
@@ -63,15 +64,57 @@ void PlanWriter::lose(std::string sentence) {
   if (said == plan_.lost.end()) plan_.lost.push_back(std::move(sentence));
 }
 
+void PlanWriter::know_not(std::string sentence) {
+  const auto said = std::find(plan_.unknown.begin(), plan_.unknown.end(), sentence);
+  if (said == plan_.unknown.end()) plan_.unknown.push_back(std::move(sentence));
+}
+
+bool PlanWriter::assumes(const std::string& setting) const {
+  return std::any_of(plan_.assumed.begin(), plan_.assumed.end(),
+                     [&](const std::string& entry) { return entry.starts_with(setting + " "); });
+}
+
+std::int64_t PlanWriter::hidden_of(const PlanOptions& options) {
+  PlanWriter writer(Trainer::DeepSpeed);
+  writer.take_model(options);
+  const LoadedScenario loaded = parse_scenario(writer.finish("").text, "", {});
+  return loaded.ok() ? loaded.points.front().scenario.model.hidden : 0;
+}
+
+void PlanWriter::part(const std::vector<std::string>& settings) {
+  const auto is_of = [](std::string_view entry, std::string_view name) {
+    if (entry.starts_with("--")) entry.remove_prefix(2);
+    return entry.starts_with(name) &&
+           (entry.size() == name.size() ||
+            std::string_view(" ,:=").find(entry[name.size()]) != std::string_view::npos);
+  };
+  for (const std::string& setting : settings) {
+    bool found = false;
+    for (std::vector<std::string>* list : {&plan_.unknown, &plan_.lost, &plan_.taken,
+                                           &plan_.assumed, &plan_.without_effect, &plan_.derived}) {
+      const auto mine = [&](const std::string& entry) { return is_of(entry, setting); };
+      if (found) {
+        std::erase_if(*list, mine);
+      } else {
+        found = std::any_of(list->begin(), list->end(), mine);
+      }
+    }
+    if (!found) plan_.derived.push_back(setting);
+  }
+}
+
 void PlanWriter::lose_unknown(const std::string& name, const std::string& shown) {
   std::vector<std::string> names;
   for (const ForeignName& row : foreign_names()) {
     if (!row.of(trainer_).empty()) names.emplace_back(row.of(trainer_));
   }
+  if (std::find(names.begin(), names.end(), name) != names.end()) {
+    return lose(shown + ": no scenario can say this beside the rest of the file");
+  }
   // Most unknown names are other options, and no misspelt ones.
   const std::string near = nearest(name, names, std::max<std::size_t>(1, name.size() / 8));
-  lose(shown + ": no equivalent setting" +
-       (near.empty() || near == name ? std::string() : "; did you mean " + near + "?"));
+  know_not(shown + ": no equivalent setting" +
+           (near.empty() || near == name ? std::string() : "; did you mean " + near + "?"));
 }
 
 std::string PlanWriter::reason_for(const std::string& key) const {
@@ -137,6 +180,11 @@ PlanImport PlanWriter::finish(const std::string& file) {
 
 Result<PlanImport> import_plan(Trainer trainer, std::string_view text, const std::string& file,
                                const PlanOptions& options) {
+  if (const auto other = other_configuration(text)) {
+    Error error = invalid("this is " + *other);
+    error.where = SourceSpan{file, 1, 1};
+    return error;
+  }
   if (trainer == Trainer::Torchtitan) return from_torchtitan(text, file, options);
   if (trainer == Trainer::Megatron) return from_megatron(text, file, options);
   return from_deepspeed(text, file, options);

@@ -39,6 +39,15 @@ class PlanWriter {
   void lose_unknown(const std::string& name, const std::string& shown);
   void ignore(std::string name) { plan_.without_effect.push_back(std::move(name)); }
   void lose(std::string sentence);  // once, however often it is said
+  /// Says of a setting that it is not known, or that its value is not.
+  void know_not(std::string sentence);
+  void belongs_to_others(std::string option) { plan_.of_others.push_back(std::move(option)); }
+  /// Leaves every setting in one list. `settings` are the names of all, as the account says them;
+  /// of one that stands in several lists the loss counts, and then what is taken; one that stands
+  /// in none is read beside others.
+  void part(const std::vector<std::string>& settings);
+  /// Notes a name that may say how many parameters the model has.
+  void name(std::string name) { plan_.names.push_back(std::move(name)); }
   void assume(std::string sentence) { plan_.assumed.push_back(std::move(sentence)); }
 
   /// [model] from PlanOptions::model. False: it is empty.
@@ -47,6 +56,11 @@ class PlanWriter {
   void take_cluster(const PlanOptions& options, std::int64_t ranks, std::int64_t said);
   /// How many ranks a node of the cluster has; 8 if the cluster is not known.
   static std::int64_t ranks_of_node(const PlanOptions& options);
+
+  /// Whether something is assumed of a setting.
+  bool assumes(const std::string& setting) const;
+  /// The width of the model of PlanOptions::model; 0 if it is not known.
+  static std::int64_t hidden_of(const PlanOptions& options);
 
   /// The scenario's text, headed by a line that says where it is from.
   PlanImport finish(const std::string& file);

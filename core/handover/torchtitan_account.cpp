@@ -151,6 +151,9 @@ void TorchtitanAccount::account_for_rest() {
       plan_.lose_unknown(s.name, shown(s.name, *s.node));
     }
   }
+  std::vector<std::string> names;
+  for (const Setting& s : settings_) names.push_back(s.said);
+  plan_.part(names);
 }
 
 }  // namespace lockstep

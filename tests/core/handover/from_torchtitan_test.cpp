@@ -165,7 +165,7 @@ TEST_CASE("a misspelt setting of torchtitan is answered with the one it may mean
                                    "local_batch_size = 4\n"
                                    "[parallelism]\npipeline_parallel_schedule = 5\n"
                                    "[validation]\nenable = \"yes\"\n");
-  CHECK(mentions(plan.lost, "did you mean training.local_batch_size?"));
+  CHECK(mentions(plan.unknown, "did you mean training.local_batch_size?"));
   CHECK(mentions(plan.lost, "training.batch_size = 2: training.local_batch_size says the same"));
   CHECK(parsed(plan.text).training.local_batch_size == 4);
   CHECK(mentions(plan.lost, "pipeline_parallel_schedule = 5: a string is expected"));
