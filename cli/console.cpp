@@ -30,11 +30,12 @@ int width_of(int descriptor) {
 }
 
 /// The character after `before` as a terminal may see it: those that it would obey (C0, DEL, and C1
-/// in UTF-8) become question marks.
+/// in UTF-8) become question marks, or dots where two bytes are one character.
 char shown(char before, char c) {
   const auto code = static_cast<unsigned char>(c);
   const bool c1 = static_cast<unsigned char>(before) == 0xc2 && code >= 0x80 && code < 0xa0;
-  return (code < 0x20 && c != '\n' && c != '\t') || code == 0x7f || c1 ? '?' : c;
+  if (c1) return '\xb7';
+  return (code < 0x20 && c != '\n' && c != '\t') || code == 0x7f ? '?' : c;
 }
 
 std::string_view kind_of(ErrorKind kind) {
@@ -175,9 +176,9 @@ void keep_status(const Console& console) {
 }
 
 Console standard_console() {
-  // A file or a pipe gets the bytes as they are.
+  // A pipe may end on a terminal, too.
   static PrintableBuffer printed(*std::cout.rdbuf());
-  static std::ostream terminal(&printed);
+  static std::ostream results(&printed);
   static StatusBuffer status(*std::cerr.rdbuf());
   static std::ostream messages(&status);
   messages.setf(std::ios::unitbuf);
@@ -186,7 +187,7 @@ Console standard_console() {
   const bool dumb = term != nullptr && std::string_view(term) == "dumb";
   const char* no_color = std::getenv("NO_COLOR");  // no colors if set and not empty (no-color.org)
   const bool colored = !dumb && (no_color == nullptr || *no_color == '\0');
-  Console console{shown ? terminal : std::cout, live && !dumb ? messages : std::cerr};
+  Console console{results, live && !dumb ? messages : std::cerr};
   console.width = width_of(STDOUT_FILENO);
   console.err_width = width_of(STDERR_FILENO);
   console.live = live && !dumb;

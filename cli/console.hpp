@@ -80,7 +80,7 @@ void show_status(const Console& console, const std::string& text);
 /// Leaves the status line where it is, as a line like others.
 void keep_status(const Console& console);
 
-/// The process's own streams; results on a terminal are made printable. Width, live and color
+/// The process's own streams; results are made printable. Width, live and color
 /// follow from what they are connected to, and from COLUMNS, NO_COLOR and TERM.
 Console standard_console();
 

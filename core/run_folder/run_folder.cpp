@@ -59,6 +59,12 @@ Result<void> prepare_run_folder(const std::string& directory, const std::string&
   }
   fs::create_directories(path, error);
   if (error) return invalid("--out " + directory + ": " + error.message());
+  for (const std::string& name : {checkpoint_folder, std::string("tb")}) {
+    if (!fs::is_symlink(path / name, error)) continue;
+    return invalid("--out " + directory + ": " + name +
+                   " is a link, and a run writes into no folder but its own: remove the link, or "
+                   "choose a folder on the drive where it should write");
+  }
   bool empty = true;  // but for the lock that every run leaves, and what a killed one had begun
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();

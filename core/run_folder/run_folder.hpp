@@ -22,8 +22,9 @@
 namespace lockstep {
 
 /// Creates `directory`, or takes one that is empty or a run folder. Error InvalidSpec if it holds
-/// anything else, or, unless `resuming`, the checkpoints of another run, with which those of a new
-/// run must not mix. What a run left behind that never finished a checkpoint is no checkpoint.
+/// anything else, a link where a run makes a folder, or, unless `resuming`, the checkpoints of
+/// another run, with which those of a new run must not mix. What a run left behind that never
+/// finished a checkpoint is no checkpoint.
 Result<void> prepare_run_folder(const std::string& directory, const std::string& checkpoint_folder,
                                 bool resuming);
 

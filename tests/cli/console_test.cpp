@@ -11,7 +11,9 @@ TEST_CASE("nothing that a terminal would obey reaches it", "[cli]") {
   const std::string text =
       "a\x1b[2Jb\tc\r\n\x07\x7f\xc2\x9b"
       "31m \xc3\xa4 \xe2\x80\xa6";
-  const std::string plain = "a?[2Jb\tc?\n??\xc2?31m \xc3\xa4 \xe2\x80\xa6";
+  const std::string plain =
+      "a?[2Jb\tc?\n??\xc2\xb7"
+      "31m \xc3\xa4 \xe2\x80\xa6";
   CHECK(printable(text) == plain);
   std::ostringstream terminal;
   PrintableBuffer buffer(*terminal.rdbuf());

@@ -81,6 +81,24 @@ TEST_CASE("a folder keeps what a run that has begun put there, and what others h
   CHECK(fs::exists(folder.path / "other/.lock"));
 }
 
+TEST_CASE("a run follows no link in the place of a folder that it makes", "[core][run_folder]") {
+  const TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  const fs::path run = folder / "run", other = folder / "other";
+  fs::create_directories(run);
+  fs::create_directories(other);
+  for (const char* name : {"checkpoints", "tb"}) {
+    fs::create_directory_symlink(other, run / name);
+    const auto taken = prepare_run_folder(run.string(), "checkpoints", true);
+    REQUIRE_FALSE(taken.ok());
+    CHECK(taken.error().kind == ErrorKind::InvalidSpec);
+    CHECK_THAT(taken.error().message, ContainsSubstring(std::string(name) + " is a link"));
+    fs::remove(run / name);
+  }
+  CHECK(prepare_run_folder(run.string(), "checkpoints", true).ok());
+  CHECK(fs::is_empty(other));
+}
+
 TEST_CASE("an older run comes back as it was when a later one is refused", "[core][run_folder]") {
   const TemporaryFolder folder;
   const fs::path run = folder.path / "run";
