@@ -219,6 +219,14 @@ bool DeepSpeedAccount::is_pair(const Setting& setting) {
   return false;
 }
 
+void DeepSpeedAccount::ignore_all(std::string_view begin, const std::string& why) {
+  for (const Setting& setting : settings_) {
+    if (!setting.name.starts_with(begin) || used_.contains(setting.name)) continue;
+    used_.insert(setting.name);
+    plan_.ignore(setting.name + ", " + why);
+  }
+}
+
 void DeepSpeedAccount::account_for_rest() {
   for (const Setting& setting : settings_) {
     if (used_.count(setting.name) > 0) continue;

@@ -53,6 +53,8 @@ class DeepSpeedAccount {
   void refuse(const Setting& setting, const std::string& expected);
   /// The first in the file that was refused.
   const std::optional<Error>& fault() const { return fault_; }
+  /// Notes that settings that begin so have no effect, and why.
+  void ignore_all(std::string_view begin, const std::string& why);
   /// Names in the plan what has not been accounted for.
   void account_for_rest();
 

@@ -84,7 +84,7 @@ class DeepSpeedReader : DeepSpeedAccount {
     plan_.text("training.mixed_precision_reduce", reduce,
                sums.empty() ? "" : "data_types.grad_accum_dtype = " + sums);
     reduce_bytes_ = reduce == "float32" ? 4 : 2;
-    if (!fp16) return;
+    if (!fp16) return ignore_all("fp16.", "which is not enabled");
     if (number("fp16.loss_scale", 0) != 0) {
       plan_.lose("fp16.loss_scale: the scale is found here, from [loss_scale] init_scale on");
     }

@@ -204,7 +204,9 @@ class LaunchReader {
         return "nothing here sets $" + other.name + ": give --arg " + other.name + "=VALUE";
       }
     }
-    return hole.kind == Hole::Kind::Output ? "no command is run" : "it is not evaluated";
+    if (hole.kind == Hole::Kind::Output) return "no command is run";
+    const std::string how = how_to_choose(hole.name, {});
+    return "it needs what no line here says" + (how.starts_with("--") ? ": give " + how : "");
   }
 
   void command(const Command& command) {

@@ -173,7 +173,8 @@ std::optional<Error> MegatronAccount::unknown_decision(const std::string& file) 
     const MegatronArgument& argument = given_.at(name);
     if (argument.unknown.empty() || !decides(name)) continue;
     Error error =
-        invalid(shown(argument) + ": this decides the plan and is not known: " + argument.unknown);
+        invalid(shown(argument) + ": this decides the plan and is not known: " + argument.unknown +
+                "; or give --arg " + name + "=VALUE");
     error.where = SourceSpan{file, argument.line, 1};
     return error;
   }

@@ -43,6 +43,14 @@ bool is_periodic(const std::vector<bool>& blocks, std::int64_t period) {
 
 void MegatronReader::read_experts() {
   if (!given("num-experts")) return;
+  if (is_deepspeed() && integer("num-experts", 1) == 1) {  // its default: none
+    for (const char* name :
+         {"num-experts", "moe-router-topk", "moe-layer-freq", "expert-model-parallel-size",
+          "moe-expert-capacity-factor", "moe-aux-loss-coeff"}) {
+      know(name);
+    }
+    return;
+  }
   take("model.experts", 0);
   take("model.experts_per_token", is_deepspeed() ? 1 : 2);
   read_blocks_with_experts();

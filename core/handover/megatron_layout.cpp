@@ -68,6 +68,14 @@ std::string_view foreign_subject(std::string_view program) {
   return {};
 }
 
+bool trains_nothing(std::string_view program) {
+  for (const std::string_view part : {"generat", "inference", "preprocess", "analyze", "evaluate",
+                                      "evalharness", "convert", "quantize", "prompt"}) {
+    if (program.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 std::vector<std::int64_t> blocks_of_layout(std::string_view layout) {
   const std::optional<std::string> whole = unfolded(layout);
   if (!whole || whole->find('|') == std::string::npos) return {};

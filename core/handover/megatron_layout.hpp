@@ -13,6 +13,9 @@ namespace lockstep {
 /// decoder, for BERT, and for programs that are not known.
 std::string_view foreign_subject(std::string_view program);
 
+/// Whether a program is known by its name to generate, evaluate or prepare, which is no training.
+bool trains_nothing(std::string_view program);
+
 /// The blocks of every virtual stage that --pipeline-model-parallel-layout says: '|' parts stages,
 /// 't' is a block, 'E' the embedding, 'L' the output layer, ',' nothing, and "x*3" or "(...)*3" is
 /// what stands before it three times (core/transformer/pipeline_parallel_layer_layout.py). Empty if

@@ -40,7 +40,30 @@ Result<void> MegatronReader::read_model(const std::string& file) {
     error.where = SourceSpan{file, program_.line, 1};
     return error;
   }
-  const bool swiglu = flag("swiglu");
+  const auto refuse = [&](const std::string& why) {
+    Error error = invalid(why);
+    error.where = SourceSpan{file, std::max(1, program_.line), 1};
+    return error;
+  };
+  if (trains_nothing(program_.name)) {
+    return refuse(program_.name +
+                  " trains nothing: import the script that starts a training, or "
+                  "the arguments alone");
+  }
+  for (const char* name : {"language-model-type", "vision-model-type"}) {
+    if (!given(name)) continue;
+    return refuse(from(name) +
+                  ": this trains images beside text, which no scenario has: name a "
+                  "model with as much to compute with --model PRESET or --model config.json");
+  }
+  if (given("num-experts") && words("num-experts").find(' ') != std::string::npos) {
+    return refuse(from("num-experts") +
+                  ": blocks have other numbers of experts than others there, "
+                  "and one number here: name a model with --model");
+  }
+  const bool quick = flag("quick-geglu");
+  if (quick) plan_.lose(from("quick-geglu") + ": it is SwiGLU here, with as many parameters");
+  const bool swiglu = flag("swiglu") || quick;
   const std::string norm = word("normalization");
   const std::string positions = word("position-embedding-type");
   const bool rotary = flag("use-rotary-position-embeddings") || positions == "rope";
@@ -60,7 +83,7 @@ Result<void> MegatronReader::read_model(const std::string& file) {
   const BlockParts usual = llama ? kLlamaParts : kGpt2Parts;
   plan_.text("model.name", "megatron");
   plan_.text("model.architecture", llama ? "llama" : "gpt2",
-             swiglu   ? from("swiglu")
+             swiglu   ? from(quick ? "quick-geglu" : "swiglu")
              : rms    ? from("normalization")
              : latent ? from("multi-latent-attention")
                       : "");
@@ -76,7 +99,7 @@ Result<void> MegatronReader::read_model(const std::string& file) {
                : swiglu ? "swiglu"
                         : "gelu",
                squared  ? from("squared-relu")
-               : swiglu ? from("swiglu")
+               : swiglu ? from(quick ? "quick-geglu" : "swiglu")
                         : "");
   }
   if (none || (rotary != (usual.positions == Positions::Rotary) && !latent)) {
@@ -245,7 +268,9 @@ Result<void> MegatronReader::read_vocabulary(const std::string& file) {
   constexpr std::int64_t kGpt2 = 50257, kBert = 30522, kBertWithCase = 28996;
   const std::optional<double> size = number("vocab-size");
   const bool with_case = given("tokenizer-type") && words("tokenizer-type") == "BertWordPieceCase";
-  const std::int64_t usual = !is_bert() ? kGpt2 : with_case ? kBertWithCase : kBert;
+  const bool of_bert = is_bert() || (given("tokenizer-type") &&
+                                     words("tokenizer-type").starts_with("BertWordPiece"));
+  const std::int64_t usual = !of_bert ? kGpt2 : with_case ? kBertWithCase : kBert;
   std::int64_t tokens = size ? whole_number(*size) : 0;
   if (tokens == 0 && !is_bert()) tokens = vocabulary_by_name();
   const bool named = tokens > 0;
@@ -253,7 +278,9 @@ Result<void> MegatronReader::read_vocabulary(const std::string& file) {
   const std::int64_t divided_by = integer("make-vocab-size-divisible-by", 128);
   const bool usual_divisor = (divided_by & (divided_by - 1)) == 0 && divided_by <= kUsualDivisors;
   const std::string kind = given("tokenizer-type") ? words("tokenizer-type") : "";
-  if (!named && !is_bert() && ((!kind.empty() && !kind.starts_with("GPT2")) || !usual_divisor)) {
+  if (!named && !is_bert() &&
+      ((!kind.empty() && !kind.starts_with("GPT2") && !kind.starts_with("BertWordPiece")) ||
+       !usual_divisor)) {
     Error error =
         invalid("only the tokenizer knows the vocabulary (" +
                 (kind.empty() ? from("make-vocab-size-divisible-by") : from("tokenizer-type")) +
@@ -266,7 +293,7 @@ Result<void> MegatronReader::read_vocabulary(const std::string& file) {
   plan_.set("model.vocab", padded, size ? from("vocab-size") : "");
   if (!named) {
     plan_.assume("a vocabulary of " + std::to_string(tokens) +
-                 (is_bert() ? ", BERT's" : ", GPT-2's") +
+                 (of_bert ? ", BERT's" : ", GPT-2's") +
                  ", because only the tokenizer knows (--vocab-size), rounded up to a "
                  "multiple of " +
                  std::to_string(divisor));

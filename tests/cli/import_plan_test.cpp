@@ -21,7 +21,7 @@ TEST_CASE("an imported plan runs, and every setting of the file is accounted for
   CHECK(imported.out.empty());
   CHECK_THAT(imported.err, ContainsSubstring("note: taken: zero_optimization.stage = 2"));
   CHECK_THAT(imported.err, ContainsSubstring("note: without effect on a plan: wandb.team"));
-  CHECK_THAT(imported.err, ContainsSubstring("note: ignored: sparse_attention"));
+  CHECK_THAT(imported.err, ContainsSubstring("note: unknown: sparse_attention.mode"));
   const auto ran = lockstep({"run", scenario, "--json"});
   INFO(ran.err);
   REQUIRE(ran.exit_code == 0);
@@ -30,7 +30,30 @@ TEST_CASE("an imported plan runs, and every setting of the file is accounted for
   const auto json = lockstep({"import", "deepspeed", folder / "ds.json", "--model", "gpt2-124m",
                               "--seq-len", "512", "--json"});
   CHECK(nlohmann::json::parse(json.out)["scenario"] == read_bytes(scenario));
-  CHECK(nlohmann::json::parse(json.out)["lost"].size() == 1);
+  CHECK(nlohmann::json::parse(json.out)["unknown"].size() == 1);
+  CHECK_THAT(imported.err, ContainsSubstring("note: parameters: "));
+  const auto strict = lockstep({"import", "deepspeed", folder / "ds.json", "--model", "gpt2-124m",
+                                "--seq-len", "512", "--strict"});
+  CHECK(strict.exit_code == 2);
+  CHECK_THAT(strict.err, ContainsSubstring("assumed, which --strict refuses: the model"));
+  CHECK_THAT(lockstep({"import", "--help"}).out, ContainsSubstring("Megatron-DeepSpeed"));
+}
+
+TEST_CASE("--arg chooses among a script's plans, and names are compared with parameters", "[cli]") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "gpt-7b.sh",
+              "if [ $1 = small ]; then L=2; else L=4; fi\ntorchrun --nproc_per_node 8 "
+              "pretrain_gpt.py --num-layers $L --hidden-size 64 --num-attention-heads 4 "
+              "--seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 "
+              "--global-batch-size 8 --vocab-size 256\n");
+  const auto open = lockstep({"import", "megatron", folder / "gpt-7b.sh"});
+  CHECK(open.exit_code == 2);
+  CHECK_THAT(open.err, ContainsSubstring("choose with --arg 1=VALUE"));
+  const auto chosen = lockstep({"import", "megatron", folder / "gpt-7b.sh", "--arg", "1=small"});
+  CHECK(chosen.exit_code == 0);
+  CHECK_THAT(chosen.out, ContainsSubstring("layers = 2"));
+  CHECK_THAT(chosen.err, ContainsSubstring("the name gpt-7b.sh says 7,000,000,000 parameters"));
+  CHECK(lockstep({"import", "megatron", folder / "gpt-7b.sh", "--arg", "small"}).exit_code == 2);
 }
 
 TEST_CASE("run says how another trainer's configuration becomes a scenario", "[cli]") {
