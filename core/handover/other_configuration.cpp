@@ -22,7 +22,7 @@ bool has_line(std::string_view text, std::string_view key) {
 }
 
 const std::vector<Other>& others() {
-  static const std::vector<Other> kOthers = {
+  static const std::vector<Other> rows = {
       {"a configuration of Hugging Face Accelerate (YAML)",
        "import the file that its deepspeed_config_file names with `lockstep import deepspeed`; for "
        "FSDP write a scenario with data_parallel_shard_degree",
@@ -62,7 +62,7 @@ const std::vector<Other>& others() {
        "import the arguments that it gives to Megatron-LM with `lockstep import megatron`",
        {"from nemo", "def "}},
   };
-  return kOthers;
+  return rows;
 }
 
 }  // namespace

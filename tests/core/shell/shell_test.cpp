@@ -213,7 +213,7 @@ class Writer {
                  "[[ ( $A -lt 3 || $B ) && ! $E ]]", "test $A -le 3", "[ \"$A\" ]"});
   }
   std::string statement(int depth) {
-    const std::string show = "show " + value() + " " + value() + " " + value();
+    std::string show = "show " + value() + " " + value() + " " + value();
     if (depth > 2) return show;
     const std::string inner = statement(depth + 1);
     switch (below(9)) {
