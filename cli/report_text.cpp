@@ -430,7 +430,7 @@ std::string comparison_text(const std::string& name_a, const Report& a, const st
     totals.add({name, x, y, change_text(vx, vy)});
   };
   total("step time", time_text(a.step_time), time_text(b.step_time), a.step_time.v, b.step_time.v);
-  const auto known = [](double value, std::string text) { return value > 0 ? text : "-"; };
+  const auto known = [](double value, const std::string& text) { return value > 0 ? text : "-"; };
   const double rate_a = rate_of(a).per_s, rate_b = rate_of(b).per_s;
   total(rate_of(a).unit, known(rate_a, count_text(rate_a)), known(rate_b, count_text(rate_b)),
         rate_a, rate_b);

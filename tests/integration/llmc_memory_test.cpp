@@ -32,6 +32,8 @@ data_parallel_shard_degree = 8
 zero_stage = 1
 [cluster]
 preset = "a100-80"
+[framework]
+preset = "lockstep"
 )";
 
 Program lowered(const std::vector<std::string>& overrides = {}) {

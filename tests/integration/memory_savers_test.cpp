@@ -19,6 +19,8 @@ max_norm = 0.0
 dtype = "float32"
 [cluster]
 preset = "a100-80"
+[framework]
+preset = "lockstep"
 )";
 
 struct Run {

@@ -92,10 +92,12 @@ RoleMemory role_memory(const Probe& probe, RoleId role_id, const FrameworkSpec& 
     moment = std::max(moment, alive);
     peak = std::max(peak, alive);
   }
-  // What is lost between an allocator's blocks is a part of what is alive.
-  const double factor = 1 + (framework.caching_allocator ? framework.fragments : 0);
+  // A caching allocator has no arena with gaps between buffers, but loses a part of what is alive
+  // between its blocks (core/memory/device_memory.cpp).
+  const bool blocks = framework.caching_allocator;
+  const double factor = 1 + (blocks ? framework.fragments : 0);
   RoleMemory memory;
-  memory.holes = factor * (static_cast<double>(role.arena.v) - persistent - peak);
+  memory.holes = blocks ? 0 : static_cast<double>(role.arena.v) - persistent - peak;
   for (int i = 0; i < kNumStepParts; ++i) {
     for (int j = 0; j < kNumLayerPlaces; ++j) {
       const auto part = static_cast<StepPart>(i);

@@ -30,7 +30,8 @@ preset = "h100"
 )";
 
 Scenario scenario(const std::string& sections) {
-  const LoadedScenario loaded = parse_scenario(kModel + sections, "memory", {});
+  const LoadedScenario loaded =
+      parse_scenario(kModel + sections, "memory", {}, kOverrideFile, Software::Own);
   for (const Error& error : loaded.errors) FAIL_CHECK(to_string(error));
   REQUIRE(loaded.ok());
   return loaded.points.front().scenario;

@@ -42,7 +42,7 @@ Scenario scenario(const std::string& memory_gb, const std::vector<std::string>& 
 }  // namespace
 
 TEST_CASE("each remedy fits, and its keys set in the file make the same scenario", "[core][plan]") {
-  for (const char* memory : {"8.0", "6.0", "4.0"}) {
+  for (const char* memory : {"11.0", "8.0", "6.0"}) {
     INFO(memory << " GB");
     const Scenario s = scenario(memory);
     REQUIRE(simulated_layout(s).error().kind == ErrorKind::OutOfMemory);
@@ -82,7 +82,7 @@ TEST_CASE("a pipeline that fits but for its first ranks is remedied by recomputi
   const std::vector<std::string> stages = {
       "parallelism.data_parallel_shard_degree=1", "parallelism.pipeline_parallel_degree=4",
       "parallelism.pipeline_parallel_microbatches=16", "training.local_batch_size=16"};
-  const Scenario s = scenario("7.5", stages);
+  const Scenario s = scenario("8.5", stages);
   REQUIRE(!simulated_layout(s).ok());
   const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
   const auto by_stage = std::find_if(found.begin(), found.end(), [](const Remedy& r) {
@@ -100,7 +100,7 @@ TEST_CASE("a pipeline that fits but for its first ranks is remedied by recomputi
   CHECK(by_stage->figures.step_time < whole->figures.step_time);
   std::vector<std::string> set = stages;
   set.insert(set.end(), by_stage->keys.begin(), by_stage->keys.end());
-  CHECK(scenario("7.5", set) == by_stage->scenario);
+  CHECK(scenario("8.5", set) == by_stage->scenario);
 }
 
 TEST_CASE("numbers of blocks that are too small are remedied by larger ones", "[core][plan]") {
@@ -111,7 +111,7 @@ TEST_CASE("numbers of blocks that are too small are remedied by larger ones", "[
       "training.local_batch_size=16",
       "activation_checkpoint.mode=full",
       "activation_checkpoint.recomputed_layers_per_stage=[0,1,0,0]"};
-  const Scenario s = scenario("7.5", stages);
+  const Scenario s = scenario("8.5", stages);
   REQUIRE(!simulated_layout(s).ok());
   const std::vector<Remedy> found = remedies(s, simulated_layout, simulated_probe);
   REQUIRE(!found.empty());
@@ -122,6 +122,6 @@ TEST_CASE("numbers of blocks that are too small are remedied by larger ones", "[
   for (const Remedy& remedy : found) {
     std::vector<std::string> set = stages;
     set.insert(set.end(), remedy.keys.begin(), remedy.keys.end());
-    CHECK(scenario("7.5", set) == remedy.scenario);
+    CHECK(scenario("8.5", set) == remedy.scenario);
   }
 }

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kTiny =
     "[model]\npreset = \"gpt2-tiny\"\n[training]\nglobal_batch_size = 16\n"
     "[cluster]\npreset = \"a100-80\"\ndevices_per_node = 4\n"
-    "[parallelism]\ndata_parallel_replicate_degree = 4\n";
+    "[parallelism]\ndata_parallel_replicate_degree = 4\n[framework]\npreset = \"lockstep\"\n";
 
 class Panel {
  public:
@@ -77,7 +77,8 @@ TEST_CASE("a search lists the layouts, and the open scenario among them", "[gui]
   panel.search();
   CHECK(panel.view.search().found().layouts.size() > 3);
   CHECK(panel.rows() >= static_cast<int>(panel.view.search().found().layouts.size()));
-  CHECK(panel.state().startsWith("gpt2-tiny on a100-80, 16 sequences of 128 tokens a step: "));
+  CHECK(panel.state().startsWith(
+      "gpt2-tiny on a100-80 with Lockstep's own kernels, 16 sequences of 128 tokens a step: "));
   CHECK(panel.state().contains(" cannot win, "));
   CHECK(panel.state().contains(" simulated, and the best with "));
   CHECK(panel.state().endsWith(" in all"));

@@ -21,10 +21,11 @@ RunPtr loaded(const std::string& path) {
 TEST_CASE("runs of one scenario are named by the keys in which they differ", "[gui][model]") {
   const RunPtr a = simulated({"parallelism.pipeline_parallel_schedule=GPipe"});
   const RunPtr b = simulated({"parallelism.pipeline_parallel_schedule=1F1B"});
+  const std::string title = "pipeline, simulated with Lockstep's own kernels";
   const std::vector<std::string> names = distinct_names({a, b});
-  CHECK(names[0] == "pipeline, simulated: pipeline_parallel_schedule GPipe");
-  CHECK(names[1] == "pipeline, simulated: pipeline_parallel_schedule 1F1B");
-  CHECK(distinct_names({a}) == std::vector<std::string>{"pipeline, simulated"});
+  CHECK(names[0] == title + ": pipeline_parallel_schedule GPipe");
+  CHECK(names[1] == title + ": pipeline_parallel_schedule 1F1B");
+  CHECK(distinct_names({a}) == std::vector<std::string>{title});
 }
 
 TEST_CASE("traces of one name are told apart by their folders, or by numbers", "[gui][model]") {
