@@ -26,6 +26,7 @@
 #include "core/base/file_fault.hpp"
 #include "core/base/nearest.hpp"
 #include "core/format/format.hpp"
+#include "core/session/program_file.hpp"
 
 namespace lockstep {
 namespace {
@@ -266,6 +267,11 @@ class Parser {
         ->type_name("SECTION.KEY")
         ->take_all()
         ->expected(1);
+    sub->add_option("--allow", run_.allow,
+                    "leave this of a program unproven; replicas: that those which train apart come "
+                    "to have the same weights")
+        ->check(CLI::IsMember({std::string(kAllowReplicas)}))
+        ->expected(1);
     sub->add_option("--nproc", run_.processes, "start so many processes on this machine")
         ->check(CLI::Range(1, 4096));
     sub->add_option("--restarts", run_.restarts,
@@ -352,6 +358,11 @@ class Parser {
     sub->add_option("program", verify_.program, "a program's text, as show program prints it")
         ->required()
         ->type_name("FILE");
+    sub->add_option("--allow", verify_.allow,
+                    "leave this of a program unproven; replicas: that those which train apart come "
+                    "to have the same weights")
+        ->check(CLI::IsMember({std::string(kAllowReplicas)}))
+        ->expected(1);
     sub->add_flag("--json", verify_.json, "print JSON: the faults, and what there is of it");
     sub->final_callback(
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });

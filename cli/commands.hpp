@@ -31,9 +31,10 @@ struct RunArguments : SessionOptions {
   std::vector<std::string> command;  // the words of the command line, for these
   bool json = false, timeline = false, quiet = false;
   bool insecure = false;  // no warning where anyone can join
-  // The next three lines are for a program's text only, because it has no scenario to say them.
+  // The next lines are for a program's text only, because it has no scenario to say them.
   std::string cluster, data;            // empty: the preset "cpu", and synthetic data
   std::string nvme_path;                // folder for what lies on a drive
+  std::vector<std::string> allow;       // what verify() leaves unproven (unproven())
   std::optional<int> checkpoint_every;  // in steps
 };
 int run_command(const RunArguments& arguments, const Console& console);
@@ -77,7 +78,8 @@ struct ShowArguments {
 int show_command(const ShowArguments& arguments, const Console& console);
 
 struct VerifyArguments {
-  std::string program;  // text file
+  std::string program;             // text file
+  std::vector<std::string> allow;  // what verify() leaves unproven (unproven())
   bool json = false;
 };
 int verify_command(const VerifyArguments& arguments, const Console& console);

@@ -106,8 +106,11 @@ RunOutcome run_program(const RunArguments& arguments, const Console& console, Pr
   if (!errors.empty()) return {errors};
   LoadedProgram loaded = is_chakra(arguments.scenario)
                              ? load_chakra(arguments, subject.cluster, console)
-                             : load_program(arguments.scenario);
+                             : load_program(arguments.scenario, unproven(arguments.allow));
   if (!loaded.errors.empty()) return {loaded.errors};
+  if (unproven(arguments.allow).replicas && process.index() == 0) {
+    report_note(console, "not proven: " + std::string(kReplicasUnproven));
+  }
   subject.cluster = with_room_for(loaded.program, std::move(subject.cluster));
   if (auto fits = check_fits(loaded.program, subject.cluster); !fits) return {{fits.error()}};
   subject.program = [&] { return Result<Program>(std::move(loaded.program)); };
@@ -136,6 +139,9 @@ std::vector<Error> misplaced_options(const RunArguments& arguments) {
     if (!given) continue;
     return {invalid(std::string(option) + " is for a program's text; in a scenario it is " + key +
                     ": --set " + key + "=...")};
+  }
+  if (!arguments.allow.empty()) {
+    return {invalid("--allow is for a program's text; of a scenario's program all is proven")};
   }
   return {};
 }

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 int verify_command(const VerifyArguments& arguments, const Console& console) {
-  const LoadedProgram loaded = load_program(arguments.program);
+  const LoadedProgram loaded = load_program(arguments.program, unproven(arguments.allow));
   const Program& program = loaded.program;
   std::size_t ops = 0;
   for (const Role& role : program.roles) ops += role.ops.size();
@@ -23,9 +23,12 @@ int verify_command(const VerifyArguments& arguments, const Console& console) {
                               {"ops", ops}});
   }
   if (!loaded.errors.empty()) return report_errors(console, loaded.errors);
+  const bool replicas = unproven(arguments.allow).replicas;
+  if (replicas) report_note(console, fmt::format("not proven: {}", kReplicasUnproven));
   if (arguments.json) return 0;
-  console.out << fmt::format("{}: {} ranks, {} roles, {} ops: sound\n", arguments.program,
-                             program.mesh.world_size(), program.roles.size(), ops);
+  console.out << fmt::format("{}: {} ranks, {} roles, {} ops: sound{}\n", arguments.program,
+                             program.mesh.world_size(), program.roles.size(), ops,
+                             replicas ? ", as far as it is proven" : "");
   return 0;
 }
 

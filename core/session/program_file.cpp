@@ -5,7 +5,6 @@
 
 #include "core/base/read_file.hpp"
 #include "core/ir/text/text.hpp"
-#include "core/ir/verify/verify.hpp"
 #include "core/lower/capacity.hpp"
 
 namespace lockstep {
@@ -22,7 +21,7 @@ bool is_program_file(const std::string& path) {
   return false;
 }
 
-LoadedProgram load_program(const std::string& path) {
+LoadedProgram load_program(const std::string& path, Unproven unproven) {
   LoadedProgram loaded;
   constexpr std::int64_t kLongestProgram = std::int64_t{4} << 30;
   const Result<std::string> text = read_file(path, kLongestProgram);
@@ -36,12 +35,21 @@ LoadedProgram load_program(const std::string& path) {
     return loaded;
   }
   loaded.program = std::move(*program);
-  loaded.errors = verify(loaded.program);
+  loaded.errors = verify(loaded.program, unproven);
+  if (!loaded.errors.empty() && loaded.program.sync_every > 0 && !unproven.replicas &&
+      verify(loaded.program, {.replicas = true}).empty()) {
+    loaded.errors.front().message +=
+        "; if replicas are meant to have weights of their own, --allow replicas leaves it unproven";
+  }
   for (Error& fault : loaded.errors) {  // the user may have written the text, so they are not ours
     fault.kind = ErrorKind::InvalidSpec;
     fault.where = SourceSpan{path, 0, 0};
   }
   return loaded;
+}
+
+Unproven unproven(const std::vector<std::string>& allowed) {
+  return {.replicas = std::find(allowed.begin(), allowed.end(), kAllowReplicas) != allowed.end()};
 }
 
 ClusterSpec with_room_for(const Program& program, ClusterSpec cluster) {

@@ -136,4 +136,29 @@ TEST_CASE("what a program's text cannot do ends with 2 and says what to do", "[c
   }
 }
 
+TEST_CASE("--allow replicas runs a program whose replicas keep weights of their own", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string program = LOCKSTEP_SOURCE_DIR "/tests/cli/gossip.program";
+  const auto refused = lockstep({"verify", program});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("makes no term of the mean over replicas") &&
+                              ContainsSubstring("--allow replicas leaves it unproven"));
+  const auto allowed = lockstep({"verify", program, "--allow", "replicas"});
+  CHECK(allowed.exit_code == 0);
+  CHECK_THAT(allowed.out, ContainsSubstring("sound, as far as it is proven"));
+  CHECK_THAT(allowed.err, ContainsSubstring("note: not proven: that ops of phase S leave"));
+
+  const std::string out = folder / "out";
+  const auto run = lockstep({"run", program, "--allow", "replicas", "--backend", "cpu", "--quiet",
+                             "--steps", "3", "--out", out});
+  INFO(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.err, ContainsSubstring("note: not proven:"));
+  const std::string weights = read_bytes(out + "/checkpoints/step-3/model.safetensors");
+  for (const char* replica : {"\"table\"", "\"replica1.table\"", "\"replica3.table\""}) {
+    CHECK_THAT(weights, ContainsSubstring(replica));
+  }
+  CHECK(lockstep({"verify", program, "--allow", "everything"}).exit_code == 2);
+}
+
 }  // namespace lockstep

@@ -84,7 +84,7 @@ void Values::finish(RoleRun& run) {
   const bool trains = std::any_of(units.begin(), units.end(), [](const Unit& unit) {
     return !unit.frozen;  // what is only read is the same everywhere
   });
-  if (program_.sync_every > 0 && trains && !run.synchronizing && !failed_) {
+  if (program_.sync_every > 0 && !unproven_.replicas && trains && !run.synchronizing && !failed_) {
     fault(run, end,
           "the step ends, but nothing brings the replicas together, which train apart: no op is of "
           "phase S");

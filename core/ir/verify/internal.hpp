@@ -11,6 +11,7 @@
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 #include "core/ir/verify/traffic.hpp"
+#include "core/ir/verify/verify.hpp"
 
 namespace lockstep::verification {
 
@@ -132,6 +133,6 @@ void check_gradients(const Program& program, RoleId role, const Ranges& ranges,
 /// Checks that every value is what its reader takes it for, on all ranks together (values.hpp).
 /// `ranges` are those of the roles, in their order.
 void check_meaning(const Program& program, const std::deque<Ranges>& ranges, const Repeats& repeats,
-                   Faults& faults);
+                   Unproven unproven, Faults& faults);
 
 }  // namespace lockstep::verification

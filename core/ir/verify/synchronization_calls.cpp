@@ -18,7 +18,10 @@ bool Values::synchronization_call(RoleRun& run, OpId id) {
     if (kernel.kind == KernelKind::OuterSgd) return outer_step(run, id, kernel);
     if (kernel.kind == KernelKind::ColumnSum && is_update(function)) return copy(run, id, kernel);
   }
-  return fault(run, id, "does not bring replicas together, and so is not of phase S");
+  return fault(
+      run, id,
+      "does not bring replicas together, and so is not of phase S, whose functions have one "
+      "kernel each: replica_term, outer_sgd, or column_sum as a copy");
 }
 
 /// The role's unit of which a formal holds what is wanted, as a whole shard; null after a fault.
@@ -65,7 +68,10 @@ bool Values::replica_term(RoleRun& run, OpId id, const Kernel& kernel) {
     }
   }
   if (kernel.scalars[0] != 1.0 / program_.replicas()) {
-    return fault(run, id, "makes no term of the mean over replicas");
+    return fault(run, id,
+                 "makes no term of the mean over replicas: its factor is " +
+                     std::to_string(kernel.scalars[0]) + ", and of " + number(program_.replicas()) +
+                     " replicas it is 1/" + number(program_.replicas()));
   }
   std::vector<PatternId> found(formals);
   for (std::size_t i = 0; i + 1 < formals; ++i) found[i] = held[i]->pattern;

@@ -33,14 +33,15 @@ std::set<BufferId> updated_by(KernelKind kind, const Program& program, const Rol
 }  // namespace
 
 Values::Values(const Program& program, const std::deque<Ranges>& ranges, const Repeats* repeats,
-               Faults& faults)
+               Unproven unproven, Faults& faults)
     : program_(program),
       ranges_(ranges),
       faults_(faults),
       axes_(spread_axes(program)),
       apart_(program.replica_dim()),
       summaries_(program, patterns_),
-      repeats_(repeats) {
+      repeats_(repeats),
+      unproven_(unproven) {
   read_names();
   for (const Role& role : program.roles) {
     const std::set<BufferId> balanced = updated_by(KernelKind::RouterBias, program, role);
@@ -174,6 +175,10 @@ bool Values::step(RoleRun& run) {
     const OpId original = repeats_->original(id_of(run), id);
     if (original.valid()) return repeat(run, id, original);
   }
+  if (op.phase == Phase::S && unproven_.replicas) {  // they end the list
+    run.next = OpId{run.role.ops.next().v - 1};
+    return true;
+  }
   if (op.phase == Phase::S && !run.synchronizing) {
     // Most steps end here, so what every step must leave is there.
     run.synchronizing = true;
@@ -264,10 +269,10 @@ void Values::check() {
 }
 
 void check_meaning(const Program& program, const std::deque<Ranges>& ranges, const Repeats& repeats,
-                   Faults& faults) {
+                   Unproven unproven, Faults& faults) {
   Faults found;
-  Values(program, ranges, &repeats, found).check();
-  if (!found.none()) Values(program, ranges, nullptr, faults).check();
+  Values(program, ranges, &repeats, unproven, found).check();
+  if (!found.none()) Values(program, ranges, nullptr, unproven, faults).check();
 }
 
 }  // namespace lockstep::verification

@@ -25,7 +25,7 @@ class Values {
   /// not null. They are sound if those are, but the fault that is found first may be another one
   /// than that of all ops.
   Values(const Program& program, const std::deque<Ranges>& ranges, const Repeats* repeats,
-         Faults& faults);
+         Unproven unproven, Faults& faults);
   void check();
 
  private:
@@ -190,6 +190,7 @@ class Values {
   Patterns patterns_;
   Summaries summaries_;
   const Repeats* const repeats_;  // those that are left out
+  const Unproven unproven_;
   std::vector<RoleRun> runs_;
   IndexVector<std::int32_t, std::string> names_;
   IndexVector<UnitNumber, std::string> unit_names_;

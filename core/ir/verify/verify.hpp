@@ -2,12 +2,22 @@
 // run, not during it.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.hpp"
 #include "core/ir/program.hpp"
 
 namespace lockstep {
+
+/// What verify() leaves unproven.
+struct Unproven {
+  /// That ops of phase S bring replicas that train apart together: whatever they do to weights,
+  /// such as averaging them in pairs, a step begins with. That they cannot hang or race is proven.
+  bool replicas = false;
+};
+inline constexpr std::string_view kReplicasUnproven =
+    "that ops of phase S leave the same weights on all replicas, and that these mean anything";
 
 /// Returns the faults that it finds, at most 64. If there is none, the program is safe to run on
 /// any backend. It proves that
@@ -29,6 +39,6 @@ namespace lockstep {
 ///    neighbours; partial sums are taken exactly once, splits are gathered before they are read
 ///    whole; gradients, losses and norms have every term once (docs/verify.md).
 /// Messages name ranks and ops.
-std::vector<Error> verify(const Program& program);
+std::vector<Error> verify(const Program& program, Unproven unproven = {});
 
 }  // namespace lockstep

@@ -206,6 +206,10 @@ TEST_CASE("replicas that train apart come together in the ops of phase S alone, 
     Program p = sound;
     test::erase(p.roles[0], find(p, collective_of(p, OpKind::AllReduce, "way")));
     CHECK_THAT(first_fault(p), ContainsSubstring("a sum over dp_replicate is missing"));
+    CHECK(verify(p, {.replicas = true}).empty());  // each replica keeps weights of its own
+    // What a step leaves before phase S is proven nevertheless.
+    test::erase(p.roles[0], find(p, call_of(p, "adamw.")));
+    CHECK_FALSE(verify(p, {.replicas = true}).empty());
   }
   {  // the weights of a unit stay where the replica has them
     Program p = sound;
