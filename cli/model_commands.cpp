@@ -106,6 +106,9 @@ void ModelCommands::add_import(CLI::App* sub) {
       ->type_name("N");
   sub->add_option("--dtype", weights_.plan.dtype, "of a plan: the type of its products")
       ->check(CLI::IsMember({"bfloat16", "float16", "float32"}));
+  sub->add_option("--framework", weights_.plan.framework,
+                  "of a plan: simulate it as this software runs it (lockstep list frameworks)")
+      ->type_name("NAME");
   sub->add_option("--arg", weights_.arguments,
                   "of a plan: the value of a script's variable, of its parameter by its number, or "
                   "of a setting that the file leaves open; several times")

@@ -176,6 +176,7 @@ class DeepSpeedReader : DeepSpeedAccount {
         whole_number(stage > 0 ? number(name_of("parallelism.data_parallel_shard_degree"), -1) : 1);
     const bool groups = stage > 0 && shard > 0 && shard < ranks_ && ranks_ % shard == 0;
     plan_.set("parallelism.zero_stage", std::int64_t{stage});
+    plan_.take_framework(options_, {.words = "deepspeed", .zero_stage = stage});
     plan_.set("parallelism.data_parallel_shard_degree",
               stage == 0 ? 1
               : groups   ? shard

@@ -12,6 +12,7 @@ Result<PlanImport> MegatronReader::read(const std::string& file) {
   read_training();
   read_optimizer();
   read_recomputation();
+  read_kernels();
   account_for_rest();
   for (const std::string& option : launch_.of_others) plan_.belongs_to_others(option);
   for (const std::string& sentence : launch_.assumed) plan_.assume(sentence);

@@ -394,10 +394,27 @@ class TorchtitanReader : TorchtitanAccount {
     if (flag("validation.enable")) {
       plan_.lose("[validation]: name a text or token shards in validation.dataset, and its freq");
     }
-    if (flag("compile.enable")) {
-      plan_.lose("compile.enable: kernels that are fused are a framework's way here ([framework])");
-    }
+    read_kernels();
     account_for_rest();
+  }
+
+  /// Blocks are eager unless they are compiled.
+  void read_kernels() {
+    const Node* enabled = find("compile.enable");
+    const Node* components = find("compile.components");
+    const bool compiles =
+        flag("compile.enable") &&
+        (components == nullptr || to_text(*components).find("model") != std::string::npos);
+    const std::string from = enabled == nullptr ? "" : shown("compile.enable", *enabled);
+    if (!plan_.take_framework(options_, {.words = compiles ? "torchtitan" : "fsdp eager"}, from)) {
+      return;
+    }
+    const Node* optimizer = find("optimizer.implementation");  // a Boolean until 2025
+    if (!compiles && options_.framework.empty()) {
+      plan_.flag("framework.fused_optimizer",
+                 optimizer == nullptr || optimizer->boolean || optimizer->text == "fused",
+                 optimizer == nullptr ? "" : shown("optimizer.implementation", *optimizer));
+    }
   }
 
   const PlanOptions& options_;

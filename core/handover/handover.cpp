@@ -1,6 +1,8 @@
 #include "core/handover/handover.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "core/handover/words.hpp"
 
@@ -61,6 +63,26 @@ std::vector<std::string> unsaid_by_all(const Scenario& s) {
   return unsaid;
 }
 
+/// A plan is simulated as one software runs it. Another one will run this file.
+void leave_software_unsaid(std::string_view trainer, const Scenario& s,
+                           std::vector<std::string>& unsaid) {
+  struct Row {
+    std::string_view trainer, usual, presets;  // beginnings of presets' names
+  };
+  constexpr Row kRows[] = {{"torchtitan", "torchtitan", "torchtitan torch-compile fsdp-eager"},
+                           {"megatron", "megatron-core", "megatron-"},
+                           {"deepspeed", "fsdp-eager", "fsdp-eager deepspeed-"}};
+  const std::string software = software_of(s.cluster);
+  const Row& row = *std::find_if(std::begin(kRows), std::end(kRows),
+                                 [&](const Row& r) { return r.trainer == trainer; });
+  std::istringstream presets{std::string(row.presets)};
+  bool same = software.empty();
+  for (std::string begin; presets >> begin;) same |= software.starts_with(begin);
+  leave_unsaid(unsaid, !same,
+               "[framework]: the plan is simulated " + as_run_by(software) + "; --framework " +
+                   std::string(row.usual) + " simulates it as this file is run");
+}
+
 }  // namespace
 
 std::string torchrun(const Scenario& s) {
@@ -99,6 +121,7 @@ Result<Handover> hand_over(std::string_view trainer, const Scenario& scenario) {
                  "[local_sgd]: it sums gradients over all replicas in every step");
     hand_to_deepspeed(scenario, h);
   }
+  leave_software_unsaid(trainer, scenario, h.unsaid);
   return h;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/handover/megatron_kernels.hpp"
 #include "core/handover/words.hpp"
 #include "core/spec/foreign_names.hpp"
 
@@ -219,6 +220,29 @@ void say_data_parallel(const Scenario& s, Arguments& a, std::vector<std::string>
                "parallelism.fsdp_reshard_degree, fsdp_persistence_threshold: it has neither");
 }
 
+/// What is not fused, if the plan is simulated as Megatron runs it.
+void say_kernels(const Scenario& s, Arguments& a, std::vector<std::string>& unsaid) {
+  const FrameworkSpec& framework = s.cluster.framework;
+  if (!software_of(s.cluster).starts_with("megatron-")) return;
+  const bool gated = s.model.parts().activation == Activation::Swiglu;
+  for (const MegatronKernelFlag& row : kMegatronKernelFlags) {
+    const bool other = row.argument == (gated ? "no-bias-gelu-fusion" : "no-bias-swiglu-fusion");
+    const bool stands = row.member != &FrameworkSpec::scatters_messages ||
+                        (s.strategy.pipeline_parallel_degree > 1 &&
+                         s.strategy.tensor_parallel_degree > 1 && !s.strategy.sequence_parallel());
+    a.flag_if(!other && stands && framework.*row.member == row.value, std::string(row.argument));
+  }
+  for (const MegatronAttention& row : kMegatronAttention) {
+    if (row.kernel != framework.attention) continue;
+    a.set("attention-backend", std::string(row.backend));
+    break;
+  }
+  leave_unsaid(unsaid,
+               framework.overlaps_products && s.strategy.sequence_parallel() &&
+                   s.strategy.tensor_parallel_chunks == 1,
+               "[framework] overlaps_products: add --tp-comm-overlap");
+}
+
 }  // namespace
 
 void hand_to_megatron(const Scenario& s, Handover& h) {
@@ -270,6 +294,7 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
         "refuses tensor parallelism without sequence parallelism");
   }
   say_data_parallel(s, a, h.unsaid);
+  say_kernels(s, a, h.unsaid);
 
   a.set(named("training.local_batch_size"), s.microbatch_size());
   a.set(named("training.global_batch_size"), s.global_batch_size());
@@ -297,6 +322,8 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
             t.fp8_amax_compute_algo == Fp8AmaxAlgo::Max ? "max" : "most_recent");
       a.set(named("training.fp8_margin"), t.fp8_margin);
     }
+    leave_unsaid(h.unsaid, s.cluster.framework.fp8_parameters,
+                 "[framework] fp8_parameters: add --fp8-param-gather, which gathers them so, too");
     if (t.num_layers_at_start_in_bf16 + t.num_layers_at_end_in_bf16 > 0) {
       a.flag("first-last-layers-bf16");
       a.set(named("training.num_layers_at_start_in_bf16"), t.num_layers_at_start_in_bf16);

@@ -105,9 +105,8 @@ constexpr std::string_view kWithoutEffect[] = {"log-",
                                                "mem"};
 
 // What decides which kernels compute the same, by parts of names.
-constexpr std::string_view kKernels[] = {
-    "fusion", "attention-backend", "flash-attn",      "fp8-",
-    "fp4-",   "cuda-graph",        "tp-comm-overlap", "grouped-gemm"};
+constexpr std::string_view kKernels[] = {"fusion",          "fp8-",        "fp4-", "cuda-graph",
+                                         "tp-comm-overlap", "grouped-gemm"};
 
 /// Whether the first words of a name are these: "save-interval" begins with "save", "saved" does
 /// not.

@@ -60,6 +60,7 @@ class MegatronReader : MegatronAccount {
   void read_overlap();
   void read_fp8();
   void read_recomputation();
+  void read_kernels();
 
   // megatron_optimizer.cpp
   void read_optimizer();

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/handover/megatron_kernels.hpp"
 #include "core/handover/megatron_reader.hpp"
 
 namespace lockstep {
@@ -111,7 +112,8 @@ void MegatronReader::read_fp8() {
       take("training.num_layers_at_end_in_bf16", 1);
     }
     if (flag("fp8-param-gather")) {
-      plan_.lose(from("fp8-param-gather") + ": parameters are gathered in their own type");
+      plan_.lose(from("fp8-param-gather") +
+                 ": parameters are kept in 8 bits, but gathered in their own type");
     }
   }
   know_all("fp8-");
@@ -158,6 +160,39 @@ void MegatronReader::read_recomputation() {
   if (option.empty()) plan_.lose("--recompute-modules " + what + ": core attention is here");
   plan_.text("activation_checkpoint.selective_ac_option", option.empty() ? "attention" : option,
              what.empty() ? "" : from("recompute-modules"));
+}
+
+/// Scripts with names that it has had since 2023 at the latest are of today, Megatron Core's.
+void MegatronReader::read_kernels() {
+  const bool old = given("DDP-impl") || given("checkpoint-activations");
+  const char* words = is_deepspeed() ? "megatron-deepspeed"
+                      : old          ? "megatron 2021"
+                                     : "megatron-core";
+  if (!plan_.take_framework(options_, {.words = words})) return;
+  for (const MegatronKernelFlag& row : kMegatronKernelFlags) {
+    const std::string name(row.argument);
+    const bool other = name == (llama_ ? "no-bias-gelu-fusion" : "no-bias-swiglu-fusion");
+    if (!flag(name)) continue;
+    if (other) {
+      plan_.ignore("--" + name);
+    } else {
+      plan_.flag("framework." + std::string(row.key), row.value, from(name));
+    }
+  }
+  const std::string backend = word("attention-backend");
+  const bool flash = flag("use-flash-attn");
+  const auto kernel = std::find_if(std::begin(kMegatronAttention), std::end(kMegatronAttention),
+                                   [&](const auto& row) { return row.backend == backend; });
+  if (kernel != std::end(kMegatronAttention)) {
+    plan_.text("framework.attention", kernel->name, from("attention-backend"));
+  } else if (flash) {
+    plan_.text("framework.attention", "flash2", from("use-flash-attn"));
+  }
+  plan_.flag("framework.attention_dropout", false);  // training.attention_dropout says it
+  if (divides_rows_ && !given("tp-comm-overlap")) {
+    plan_.flag("framework.overlaps_products", false);
+  }
+  plan_.flag("framework.fp8_parameters", given("fp8-param-gather"));
 }
 
 }  // namespace lockstep

@@ -21,6 +21,7 @@ struct PlanOptions {
   int seq_len = 0;               // 0: what the file says
   int gpus = 0;                  // 0: what the file says, or as many as `nodes` have
   std::string dtype = {};        // "bfloat16", "float16", "float32"; empty: the file's
+  std::string framework = {};    // [framework] preset; empty: what the file's trainer runs as
   /// Of a script: values of its variables, of its parameters by their numbers, and of arguments of
   /// the trainer that it does not name.
   std::map<std::string, std::string> arguments = {};

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kOrder[] = {"model",        "training",   "optimizer",
                                        "lr_scheduler", "loss_scale", "parallelism",
                                        "local_sgd",    "power_sgd",  "activation_checkpoint",
-                                       "checkpoint",   "cluster"};
+                                       "checkpoint",   "cluster",    "framework"};
 
 }  // namespace
 
@@ -154,6 +154,20 @@ void PlanWriter::take_cluster(const PlanOptions& options, std::int64_t ranks, st
   const std::int64_t needed = std::max<std::int64_t>(1, (ranks + per_node - 1) / per_node);
   set("cluster.nodes", std::max<std::int64_t>(options.nodes > 0 ? options.nodes : said, needed));
   assume("the cluster: " + options.cluster + " (--cluster)");
+}
+
+bool PlanWriter::take_framework(const PlanOptions& options, const KnownOfRun& run,
+                                const std::string& from) {
+  std::vector<Error> errors;
+  if (load_cluster(options.cluster, errors).device.is_host() || !errors.empty()) return false;
+  KnownOfRun newest = run;
+  if (stated_year(run.words) == 0) newest.year = kNewestReleases;
+  const std::string preset =
+      options.framework.empty() ? std::string(usual_framework(newest).preset) : options.framework;
+  text("framework.preset", preset, from);
+  if (from.empty())
+    plan_.derived.push_back("framework.preset = " + quote(preset) + " (--framework)");
+  return true;
 }
 
 PlanImport PlanWriter::finish(const std::string& file) {

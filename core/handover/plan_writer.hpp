@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/handover/plan_import.hpp"
+#include "core/spec/usual_framework.hpp"
 
 namespace lockstep {
 
@@ -54,6 +55,11 @@ class PlanWriter {
   bool take_model(const PlanOptions& options);
   /// [cluster] with nodes for `ranks` ranks. `said` are the nodes that the file names; 0: none.
   void take_cluster(const PlanOptions& options, std::int64_t ranks, std::int64_t said);
+  /// [framework], as which the plan is simulated: that of PlanOptions, or else the newest that
+  /// usual_framework() has for a run. `from` is what the file says of it. Whether there is one:
+  /// clusters of CPUs have none.
+  bool take_framework(const PlanOptions& options, const KnownOfRun& run,
+                      const std::string& from = {});
   /// How many ranks a node of the cluster has; 8 if the cluster is not known.
   static std::int64_t ranks_of_node(const PlanOptions& options);
 

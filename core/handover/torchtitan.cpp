@@ -202,9 +202,9 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   const TrainingSpec& t = s.training;
 
   std::vector<std::string> sections = {
-      "job",      "model",          "optimizer",  "lr_scheduler",
-      "training", "parallelism",    "checkpoint", "activation_checkpoint",
-      "debug",    "fault_tolerance"};
+      "job",      "model",       "optimizer",      "lr_scheduler",
+      "training", "parallelism", "checkpoint",     "activation_checkpoint",
+      "compile",  "debug",       "fault_tolerance"};
   // torchao's MXFP8 has E4M3 alone, and scales of tensors have E5M2 for gradients.
   const bool mx = t.fp8 == Fp8Format::E4M3 && t.fp8_recipe == Fp8Scaling::Mxfp8;
   const bool tensors = t.fp8 == Fp8Format::Hybrid && t.fp8_recipe == Fp8Scaling::Tensorwise;
@@ -276,6 +276,10 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
   leave_unsaid(h.unsaid, !t.dataset.empty(),
                "training.dataset: name one of its datasets, or register yours");
 
+  const std::string software = software_of(s.cluster);
+  if (!software.empty()) {  // of a card
+    config.own("compile.enable", std::string(software == "fsdp-eager" ? "false" : "true"));
+  }
   config.own("checkpoint.enable", std::string(s.checkpoint.interval > 0 ? "true" : "false"));
   if (s.checkpoint.interval > 0)
     config.set("checkpoint.interval", std::int64_t{s.checkpoint.interval});

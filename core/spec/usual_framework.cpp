@@ -15,7 +15,7 @@ using enum GradientType;
 
 constexpr double kHopper = 9;  // compute capability
 constexpr double kAnyCard = 1000;
-constexpr int kNewest = 9999;
+constexpr int kNewest = kNewestReleases;
 
 enum class Layout { Any, Divided, Whole, Sharded };
 using enum Layout;
@@ -215,6 +215,7 @@ int year_at(std::string_view text, std::size_t at) {
 }
 
 int year_of(const KnownOfRun& run) {
+  if (run.year != 0) return run.year;
   const int stated = stated_year(run.words);
   if (stated != 0) return stated;
   if (run.compute_capability == 0 || run.compute_capability >= kHopper) return kNewest;

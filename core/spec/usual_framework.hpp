@@ -16,6 +16,8 @@ enum class DataParallelOverlap { None, Gradients, GradientsAndParameters };
 /// type, otherwise in float32.
 enum class GradientType { Float32, AsParameters, HalfAsParameters };
 
+inline constexpr int kNewestReleases = 9999;  // as a year
+
 /// What is known of a run.
 struct KnownOfRun {
   /// The software as people write it, with its version or year ("NeMo 24.07", "PyTorch FSDP2"), or
@@ -24,6 +26,7 @@ struct KnownOfRun {
   double compute_capability = 0;  // of the card; 0: another maker's than NVIDIA
   bool divides_layers = false;    // tensor or pipeline parallelism
   int zero_stage = 0;             // 3: FSDP, too
+  int year = 0;                   // 0: what the words say, or the card
 };
 
 struct UsualFramework {

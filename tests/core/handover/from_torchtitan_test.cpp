@@ -99,7 +99,7 @@ TEST_CASE("torchtitan's defaults stand where its file says nothing", "[core][han
   // Eight stages of 34 layers, of which embedding and output count as one each.
   CHECK(s.strategy.pipeline_parallel_layers_per_stage == std::vector<int>{4, 5, 4, 4, 4, 4, 4, 3});
   CHECK(mentions(plan.lost, "c4"));
-  CHECK(mentions(plan.lost, "compile.enable"));
+  CHECK(mentions(plan.taken, "compile.enable = true -> framework.preset = \"torchtitan\""));
 
   const auto unknown = import_plan(Trainer::Torchtitan,
                                    "[model]\nname = \"flux\"\nflavor = \"flux-dev\"\n", "f", {});

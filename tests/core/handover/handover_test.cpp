@@ -36,7 +36,7 @@ bool has_line(const std::string& text, const std::string& line) {
 }
 
 TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][handover]") {
-  const Handover h = of("megatron", scenario(k70b));
+  const Handover h = of("megatron", scenario(k70b, {"framework.overlaps_products=false"}));
   for (const char* line : {"--tensor-model-parallel-size 8",
                            "--sequence-parallel",
                            "--pipeline-model-parallel-size 4",
@@ -67,7 +67,8 @@ TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][ha
   CHECK(h.unsaid.empty());
 
   const Handover other =
-      of("megatron", scenario(k70b, {"parallelism.pipeline_parallel_schedule=ZB-H1",
+      of("megatron", scenario(k70b, {"framework.overlaps_products=false",
+                                     "parallelism.pipeline_parallel_schedule=ZB-H1",
                                      "parallelism.pipeline_parallel_virtual_stages=1"}));
   REQUIRE(other.unsaid.size() == 1);
   CHECK_THAT(other.unsaid.front(), ContainsSubstring("ZB-H1"));
@@ -75,7 +76,7 @@ TEST_CASE("Megatron-LM gets degrees, batch, shape and recomputation", "[core][ha
 
 TEST_CASE("torchtitan gets a TOML file that is a scenario's but for what it lacks",
           "[core][handover]") {
-  const Handover h = of("torchtitan", scenario(k70b));
+  const Handover h = of("torchtitan", scenario(k70b, {"framework.preset=torchtitan"}));
   for (const char* line :
        {"flavor = \"70B\"", "tensor_parallel_degree = 8", "pipeline_parallel_degree = 4",
         "pipeline_parallel_schedule = \"Interleaved1F1B\"", "pipeline_parallel_microbatch_size = 1",
@@ -292,7 +293,8 @@ TEST_CASE("Adafactor is torch.optim's at DeepSpeed, and the others have none", "
 }
 
 TEST_CASE("Megatron-LM has the dropout of probabilities, torchtitan has none", "[core][handover]") {
-  const Scenario s = scenario(k70b, {"training.attention_dropout=0.125"});
+  const Scenario s =
+      scenario(k70b, {"training.attention_dropout=0.125", "framework.overlaps_products=false"});
   const Handover megatron = of("megatron", s);
   CHECK(has_line(megatron.text, "--attention-dropout 0.125"));
   CHECK(megatron.unsaid.empty());

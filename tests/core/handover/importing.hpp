@@ -41,10 +41,21 @@ inline std::vector<std::string> differing_lines(const Scenario& a, const Scenari
   return found;
 }
 
+/// What makes a scenario one that is simulated as the trainer's files are, which lack
+/// --tp-comm-overlap and --fp8-param-gather unless they are added.
+inline std::vector<std::string> run_by(Trainer trainer) {
+  if (trainer == Trainer::Megatron) {
+    return {"framework.preset=megatron-core", "framework.overlaps_products=false",
+            "framework.fp8_parameters=false"};
+  }
+  return {trainer == Trainer::Torchtitan ? "framework.preset=torchtitan"
+                                         : "framework.preset=fsdp-eager"};
+}
+
 /// What is lost on the way to a trainer's words and back.
 inline std::vector<std::string> lost_in(Trainer trainer, const std::string& text,
                                         const PlanOptions& options) {
-  const Scenario before = parsed(text);
+  const Scenario before = parsed(text, run_by(trainer));
   const Result<Handover> there = hand_over(command_name(trainer), before);
   REQUIRE(there.ok());
   const PlanImport back = imported(trainer, there->text, options);

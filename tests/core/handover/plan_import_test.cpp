@@ -225,5 +225,54 @@ TEST_CASE("every trainer has at most one name for a key, and every name one key"
   }
 }
 
+TEST_CASE("a plan is simulated as its trainer runs it", "[core][handover]") {
+  const auto framework = [](Trainer trainer, const std::string& text, const PlanOptions& options) {
+    return parsed(imported(trainer, text, options).text).cluster.framework;
+  };
+  const std::string titan = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n";
+  // torchtitan's blocks are eager unless they are compiled, and its optimizer is one kernel.
+  const FrameworkSpec eager = framework(Trainer::Torchtitan, titan, {});
+  CHECK(eager.preset == "fsdp-eager");
+  CHECK(eager.fused_optimizer);
+  const std::string loss = "[compile]\nenable = true\ncomponents = [\"loss\"]\n";
+  CHECK(framework(Trainer::Torchtitan, titan + loss, {}).preset == "fsdp-eager");
+  const std::string compiled = "[training]\ncompile = true\n";
+  CHECK(framework(Trainer::Torchtitan, titan + compiled, {}).preset == "torchtitan");
+  const std::string loops = "[optimizer]\nimplementation = \"foreach\"\n";
+  CHECK_FALSE(framework(Trainer::Torchtitan, titan + loops, {}).fused_optimizer);
+
+  const PlanOptions small = {.model = "gpt-1.3b", .nodes = 1};
+  CHECK(framework(Trainer::DeepSpeed, R"({"zero_optimization": {"stage": 3}})", small).preset ==
+        "fsdp-eager");
+
+  const std::string megatron =
+      "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 1024 "
+      "--max-position-embeddings 1024 --vocab-size 50304 --bf16 --tensor-model-parallel-size 2 "
+      "--sequence-parallel ";
+  const FrameworkSpec core = framework(Trainer::Megatron, megatron, {.nodes = 1});
+  CHECK(core.preset == "megatron-core");
+  CHECK_FALSE(core.overlaps_products);  // without --tp-comm-overlap
+  CHECK(core.fused_activation);
+  const FrameworkSpec told = framework(Trainer::Megatron,
+                                       megatron +
+                                           "--no-bias-gelu-fusion --no-bias-swiglu-fusion "
+                                           "--attention-backend unfused --no-bias-dropout-fusion",
+                                       {.nodes = 1});
+  CHECK_FALSE(told.fused_activation);
+  CHECK_FALSE(told.fused_residual);
+  CHECK(told.attention == AttentionKernel::Unfused);
+  CHECK(framework(Trainer::Megatron, megatron + "--DDP-impl local", {.nodes = 1}).preset ==
+        "megatron-2021");
+  CHECK(
+      framework(Trainer::Megatron, megatron + "--deepspeed --zero-stage 1", {.nodes = 1}).preset ==
+      "deepspeed-2022");
+
+  // Whoever imports may name another, and CPUs have none.
+  CHECK(framework(Trainer::Torchtitan, titan, {.framework = "torch-compile"}).preset ==
+        "torch-compile");
+  CHECK(imported(Trainer::Torchtitan, titan, {.cluster = "cpu", .nodes = 8})
+            .text.find("[framework]") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep
