@@ -175,7 +175,7 @@ TEST_CASE("a search that cannot be made says why in its panel", "[gui][views]") 
   Panel panel(kTiny);
   panel.session.edit({std::string(kTiny) + "[modell]\n[trainning]\n", {}});
   panel.search();
-  CHECK(panel.state().contains("s.toml:10:2: unknown section [modell]"));
+  CHECK(panel.state().contains("s.toml:12:2: unknown section [modell]"));
   CHECK(panel.state().endsWith("(and 1 more)"));
   CHECK(panel.rows() == 0);
   CHECK(panel.button("Search").isEnabled());
