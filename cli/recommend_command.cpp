@@ -4,6 +4,7 @@
 #include "cli/commands.hpp"
 #include "cli/json_text.hpp"
 #include "core/advice/advice_json.hpp"
+#include "core/cluster/certainty.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
 #include "core/session/simulation.hpp"
@@ -13,8 +14,15 @@ namespace {
 
 std::string figures_text(const FoundLayout& found, const std::string& unit) {
   const LayoutFigures& f = found.figures;
-  return fmt::format("{} {}/s, MFU {}, {} a step, {} of memory", count_text(f.throughput), unit,
-                     percent_text(f.mfu), time_text(f.step_time), bytes_text(f.memory.needed));
+  std::string likely;
+  if (const auto certainty = certainty_of(found.scenario.cluster)) {
+    const LikelyFactors& factors = certainty->step_time;
+    likely = fmt::format(" ({} in 8 of 10 runs)",
+                         range_text(factors.least * f.step_time, factors.most * f.step_time));
+  }
+  return fmt::format("{} {}/s, MFU {}, {} a step{}, {} of memory", count_text(f.throughput), unit,
+                     percent_text(f.mfu), time_text(f.step_time), likely,
+                     bytes_text(f.memory.needed));
 }
 
 std::string text_of(const Advice& advice, const Screen& screen) {

@@ -196,8 +196,14 @@ Rate rate_of(const Report& r) {
 std::string figures_text(Summary summary, const Report& r, const Scenario* scenario,
                          const Screen& screen) {
   if (r.step_time.v > 0) {  // a trace of memory has no step
-    summary.add("step time", time_text(r.step_time),
-                rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "");
+    std::string remark =
+        rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "";
+    if (r.certainty) {
+      const LikelyFactors& likely = r.certainty->step_time;
+      remark += fmt::format("{}{} in 8 of 10 runs", remark.empty() ? "" : "; ",
+                            range_text(likely.least * r.step_time, likely.most * r.step_time));
+    }
+    summary.add("step time", time_text(r.step_time), remark);
   }
   if (r.apart_step_time.v > 0 && r.sync_step_time.v > 0) {
     summary.add(
@@ -242,7 +248,15 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
   }
   if (const RankReport* rank = fullest(r);
       rank != nullptr && (scenario != nullptr || rank->peak_memory.v > 0)) {
-    summary.add("peak memory", bytes_text(rank->peak_memory), memory_by_kind(*rank));
+    std::string likely;
+    if (r.certainty) {
+      const auto scaled = [&](double factor) {
+        return Bytes{static_cast<std::int64_t>(factor * static_cast<double>(rank->peak_memory.v))};
+      };
+      const LikelyFactors& factors = r.certainty->memory;
+      likely = range_text(scaled(factors.least), scaled(factors.most)) + " in 8 of 10 runs; ";
+    }
+    summary.add("peak memory", bytes_text(rank->peak_memory), likely + memory_by_kind(*rank));
     if (rank->host_memory.v > 0) {
       summary.add("host memory", bytes_text(rank->host_memory), "what is offloaded");
     }

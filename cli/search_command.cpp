@@ -15,6 +15,7 @@
 #include "core/advice/time_shares.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/thread_team.hpp"
+#include "core/cluster/certainty.hpp"
 #include "core/format/format.hpp"
 #include "core/format/table.hpp"
 #include "core/plan/best_first.hpp"
@@ -343,8 +344,14 @@ int search_command(const SearchArguments& arguments, const Console& console) {
       if (asks) json.back()["sensitivity"] = sensitivity_json(depends);
       continue;
     }
+    std::string likely;
+    if (const auto certainty = certainty_of(base.cluster)) {
+      likely = fmt::format("; 8 of 10 runs took {:.2f} to {:.2f} of the simulated time",
+                           certainty->step_time.least, certainty->step_time.most);
+    }
     console.out << wrapped(search_task(base) + in_type +
-                               (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "") + "\n\n",
+                               (tasks.size() > 1 ? fmt::format(", {} nodes", nodes) : "") + likely +
+                               "\n\n",
                            screen, 2)
                 << found_text(*result, unit, top, screen) << "\n";
     if (!result->estimated.empty()) {

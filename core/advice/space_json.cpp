@@ -1,5 +1,6 @@
 #include "core/advice/space_json.hpp"
 
+#include "core/cluster/certainty.hpp"
 #include "core/plan/explain.hpp"
 #include "core/scenario/scenario_file.hpp"
 
@@ -55,15 +56,22 @@ Json lost_json(const SpaceResult& result) {
 
 Json found_json(const FoundLayout& found, const std::string& unit) {
   const LayoutFigures& f = found.figures;
-  return {{"layout", layout_name(found.scenario)},
-          {unit + "_per_s", f.throughput},
-          {"mfu", f.mfu},
-          {"step_time_s", f.step_time.v},
-          {"bubble_fraction", f.bubble_fraction},
-          {"exposed_comm_s", f.exposed_comm.v},
-          {"peak_memory_bytes", f.peak_memory.v},
-          {"needed_memory_bytes", f.memory.needed.v},
-          {"scenario", print_scenario(found.scenario)}};
+  Json json = {{"layout", layout_name(found.scenario)},
+               {unit + "_per_s", f.throughput},
+               {"mfu", f.mfu},
+               {"step_time_s", f.step_time.v},
+               {"bubble_fraction", f.bubble_fraction},
+               {"exposed_comm_s", f.exposed_comm.v},
+               {"peak_memory_bytes", f.peak_memory.v},
+               {"needed_memory_bytes", f.memory.needed.v},
+               {"scenario", print_scenario(found.scenario)}};
+  if (const auto certainty = certainty_of(found.scenario.cluster)) {
+    const LikelyFactors &time = certainty->step_time, &memory = certainty->memory;
+    const auto needed = static_cast<double>(f.memory.needed.v);
+    json["likely_step_time_s"] = {time.least * f.step_time.v, time.most * f.step_time.v};
+    json["likely_memory_bytes"] = {memory.least * needed, memory.most * needed};
+  }
+  return json;
 }
 
 Json space_json(const SpaceResult& result, const std::string& unit) {

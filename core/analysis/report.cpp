@@ -159,7 +159,10 @@ class Analyzer {
   Report analyze(std::vector<StepAnalysis>* kept = nullptr) {
     report_.model = program_.training.model;
     report_.cluster = cluster_.name;
-    if (trace_.backend == "sim") report_.software = software_of(cluster_);
+    if (trace_.backend == "sim") {
+      report_.software = software_of(cluster_);
+      report_.certainty = certainty_of(cluster_);
+    }
     report_.model_flops_per_step = program_.model_flops_per_step;
     report_.hardware_flops_per_step = program_.model_flops_per_step + recomputed_flops(program_);
     const AnalyzedSteps found = report_spans(report_, trace_, &program_, shares_, kept);

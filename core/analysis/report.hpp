@@ -3,12 +3,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/analysis/causes.hpp"
 #include "core/base/index_vector.hpp"
 #include "core/base/result.hpp"
+#include "core/cluster/certainty.hpp"
 #include "core/cluster/cluster.hpp"
 #include "core/ir/program.hpp"
 #include "core/trace/trace.hpp"
@@ -53,6 +55,8 @@ struct Report {
   std::string backend, program_hash, model, cluster;
   /// As which software the step of a GPU cluster was simulated (software_of()); empty otherwise.
   std::string software;
+  /// How near such simulations were to published runs (certainty_of()); nothing of other backends.
+  std::optional<Certainty> certainty;
   int world_size = 1;
   Seconds step_time;  // last span end - first span begin
   /// Of replicas that train apart (Program::sync_every), the time of a step that does not bring

@@ -122,6 +122,12 @@ Report from_json(const json& j) {
   j.at("model").get_to(r.model);
   j.at("cluster").get_to(r.cluster);
   r.software = j.value("framework", "");
+  if (j.contains("likely")) {
+    const auto factors = [&](const char* key) {
+      return LikelyFactors{real(j["likely"].at(key).at(0)), real(j["likely"].at(key).at(1))};
+    };
+    r.certainty = Certainty{factors("step_time_factors"), factors("memory_factors")};
+  }
   j.at("world_size").get_to(r.world_size);
   r.step_time.v = real(j.at("step_time_s"));
   r.tokens_per_s = or_none(j.at("tokens_per_s"));
@@ -190,6 +196,13 @@ std::string report_json(const Report& r) {
   j["cluster"] = r.cluster;
   if (!r.software.empty()) j["framework"] = r.software;
   j["step_time_s"] = r.step_time.v;
+  if (r.certainty) {
+    const LikelyFactors &time = r.certainty->step_time, &memory = r.certainty->memory;
+    j["likely"] = {{"part_of_runs", kLikelyPart},
+                   {"step_time_s", {time.least * r.step_time.v, time.most * r.step_time.v}},
+                   {"step_time_factors", {time.least, time.most}},
+                   {"memory_factors", {memory.least, memory.most}}};
+  }
   if (r.apart_step_time.v > 0) j["apart_step_time_s"] = r.apart_step_time.v;
   if (r.sync_step_time.v > 0) j["sync_step_time_s"] = r.sync_step_time.v;
   j["tokens_per_s"] = known(r.tokens_per_s);

@@ -32,6 +32,21 @@ std::string bytes_text(Bytes bytes) {
   return scaled(static_cast<double>(bytes.v), kUnits);
 }
 
+namespace {
+
+/// Says a unit that both texts end with once.
+std::string range_of(const std::string& from, const std::string& to) {
+  const std::string unit = to.substr(to.find(' '));
+  return (from.ends_with(unit) ? from.substr(0, from.size() - unit.size()) : from) + " to " + to;
+}
+
+}  // namespace
+
+std::string range_text(Seconds from, Seconds to) {
+  return range_of(time_text(from), time_text(to));
+}
+std::string range_text(Bytes from, Bytes to) { return range_of(bytes_text(from), bytes_text(to)); }
+
 std::string count_text(double count) {
   std::string digits = fmt::format("{:.0f}", std::fabs(count));
   for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {

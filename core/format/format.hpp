@@ -10,7 +10,9 @@
 
 namespace lockstep {
 
-std::string time_text(Seconds time);          // "12.34 ms", four digits
+std::string time_text(Seconds time);               // "12.34 ms", four digits
+std::string range_text(Seconds from, Seconds to);  // "10.41 to 14.42 ms"
+std::string range_text(Bytes from, Bytes to);
 std::string bytes_text(Bytes bytes);          // "14.2 MB"; 1 GB is 10⁹ bytes
 std::string count_text(double count);         // "124,439,808", rounded
 std::string flops_text(Flops flops);          // "1.23 TFLOP"

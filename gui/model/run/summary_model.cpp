@@ -144,9 +144,15 @@ Report report_of(const RunView& run) { return run.report ? *run.report : analyze
 
 std::vector<Card> cards_of(const Report& r, const Scenario* scenario) {
   const double share = r.step_time.v > 0 ? r.exposed_comm.v / r.step_time.v : 0;
+  std::string of_step =
+      std::to_string(r.world_size) + (r.world_size == 1 ? " rank, " : " ranks, ") + r.backend;
+  if (r.certainty) {
+    const LikelyFactors& likely = r.certainty->step_time;
+    of_step += "; " + range_text(likely.least * r.step_time, likely.most * r.step_time) +
+               " in 8 of 10 runs";
+  }
   return {
-      {"Step time", time_text(r.step_time),
-       std::to_string(r.world_size) + (r.world_size == 1 ? " rank, " : " ranks, ") + r.backend},
+      {"Step time", time_text(r.step_time), of_step},
       throughput(r),
       memory(r, scenario),
       utilization("MFU", r.mfu, r.model_flops_per_step, "per step"),
