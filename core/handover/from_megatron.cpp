@@ -10,6 +10,11 @@ Result<PlanImport> MegatronReader::read(const std::string& file) {
   if (Result<void> model = read_model(file); !model) return model.error();
   if (Result<void> degrees = read_degrees(file); !degrees) return degrees.error();
   read_training();
+  if (!refused_.empty()) {
+    Error error = invalid(refused_);
+    error.where = SourceSpan{file, std::max(1, launch_.program.line), 1};
+    return error;
+  }
   read_optimizer();
   read_recomputation();
   read_kernels();

@@ -139,6 +139,7 @@ void MegatronReader::read_pipeline(std::int64_t pp) {
     said = from("pipeline-model-parallel-layout");
   }
   stages_ = pp * chunks;
+  pipeline_ranks_ = pp;
   plan_.text("parallelism.pipeline_parallel_schedule", chunks > 1 ? "Interleaved1F1B" : "1F1B");
   plan_.set("parallelism.pipeline_parallel_virtual_stages", chunks, said);
   if (chunks > 1 && given("microbatch-group-size-per-virtual-pipeline-stage")) {
@@ -169,6 +170,51 @@ void MegatronReader::read_pipeline(std::int64_t pp) {
     plan_.set(
         "parallelism.pipeline_parallel_layers_per_stage", list + "]",
         from(first > 0 ? "decoder-first-pipeline-num-layers" : "decoder-last-pipeline-num-layers"));
+  } else if (first == 0 && last == 0 && layout.empty()) {
+    check_equal_stages(pp, chunks);
+  }
+}
+
+void MegatronReader::refuse(const std::string& why) {
+  // DeepSpeed has an engine of its own for pipelines.
+  if (refused_.empty() && !is_deepspeed()) refused_ = why;
+}
+
+void MegatronReader::check_equal_stages(std::int64_t pp, std::int64_t chunks) {
+  const std::int64_t layers = integer("num-layers", 0);
+  const std::string name = "num-layers-per-virtual-pipeline-stage";
+  const std::int64_t of_chunk = integer(name, 0);
+  if (layers % pp != 0) {
+    refuse("--num-layers " + std::to_string(layers) + ": Megatron-LM refuses " +
+           std::to_string(layers) + " blocks on " + std::to_string(pp) +
+           " pipeline ranks, because they do not divide; say which ranks have fewer with "
+           "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers or "
+           "--pipeline-model-parallel-layout");
+  } else if (of_chunk > 0 && layers / pp % of_chunk != 0) {
+    refuse("--" + name + " " + std::to_string(of_chunk) + ": Megatron-LM refuses it, because " +
+           std::to_string(layers / pp) +
+           " blocks of a pipeline rank do not divide into chunks of " + std::to_string(of_chunk));
+  } else if (layers / pp % chunks != 0) {
+    refuse("--num-virtual-stages-per-pipeline-rank " + std::to_string(chunks) +
+           ": Megatron-LM refuses it, because " + std::to_string(layers / pp) +
+           " blocks of a pipeline rank do not divide into " + std::to_string(chunks) + " chunks");
+  }
+}
+
+void MegatronReader::check_groups(std::int64_t microbatches) {
+  if (stages_ == pipeline_ranks_) return;
+  const std::int64_t group =
+      integer("microbatch-group-size-per-virtual-pipeline-stage", pipeline_ranks_);
+  const std::int64_t last = group > 0 ? microbatches % group : 0;
+  const std::string what = "--global-batch-size makes " + std::to_string(microbatches) +
+                           " microbatches, and Megatron-LM refuses to interleave these on " +
+                           std::to_string(pipeline_ranks_) + " pipeline ranks: ";
+  if (group < pipeline_ranks_ || group > microbatches) {
+    refuse(what + "groups of " + std::to_string(group) +
+           " are smaller than the pipeline, or larger than the batch");
+  } else if (last > 0 && last < pipeline_ranks_) {
+    refuse(what + "groups of " + std::to_string(group) + " leave a last one of " +
+           std::to_string(last));
   }
 }
 

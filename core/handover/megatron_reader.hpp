@@ -51,6 +51,13 @@ class MegatronReader : MegatronAccount {
   /// then over those of context and data parallelism.
   void read_grid_of_experts(std::int64_t tp, std::int64_t cp, std::int64_t replicas);
   void read_pipeline(std::int64_t pp);
+  /// Notes why Megatron-LM itself does not start with these arguments, the first reason alone.
+  void refuse(const std::string& why);
+  /// Its stages are equal unless an argument says which blocks they have.
+  void check_equal_stages(std::int64_t pp, std::int64_t chunks);
+  /// core/pipeline_parallel/schedules.py: groups of microbatches are at least as large as the
+  /// pipeline, the last one, too.
+  void check_groups(std::int64_t microbatches);
   void set_blocks(const std::vector<std::int64_t>& blocks, const std::string& said);
   /// Replicas that divide experts among them are shards here, though they share nothing else.
   void read_data_parallel(std::int64_t replicas, bool divide_experts);
@@ -73,8 +80,10 @@ class MegatronReader : MegatronAccount {
   Launch launch_;
   MegatronProgram program_;
   std::int64_t replicas_ = 1;
+  std::string refused_;      // why Megatron-LM does not start with these arguments; empty: it does
   bool llama_ = false;       // the kind of the model
   std::int64_t stages_ = 1;  // virtual ones, of all pipeline ranks
+  std::int64_t pipeline_ranks_ = 1;
   bool pipelined_ = false;
   bool divides_rows_ = false;  // sequence parallelism
   bool one_scale_ = false;     // of each tensor, for products in 8 bits

@@ -15,6 +15,7 @@ void MegatronReader::read_training() {
   const std::int64_t batch = integer("global-batch-size", product_of({micro, replicas_}));
   const std::int64_t microbatches =
       std::max<std::int64_t>(1, batch / product_of({micro, replicas_}));
+  check_groups(microbatches);
   // In a pipeline all microbatches of a step are in one flush.
   plan_.set("training.local_batch_size", pipelined_ ? product_of({micro, microbatches}) : micro,
             from_if_given("micro-batch-size"));

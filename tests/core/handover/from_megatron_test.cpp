@@ -372,5 +372,47 @@ TEST_CASE("what follows on the next line is no value of an argument", "[core][ha
                  "did you mean tensor-model-parallel-size?"));
 }
 
+TEST_CASE("arguments with which Megatron-LM does not start are refused as it refuses them",
+          "[core][handover]") {
+  const auto refusal = [](const std::string& arguments) {
+    const Result<PlanImport> plan =
+        import_plan(Trainer::Megatron,
+                    "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py --hidden-size 1024 "
+                    "--num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 "
+                    "--vocab-size 50304 --bf16 --micro-batch-size 1 " +
+                        arguments + "\n",
+                    "x.sh", {});
+    return plan.ok() ? std::string() : to_string(plan.error());
+  };
+  const std::string four = "--pipeline-model-parallel-size 4 --global-batch-size 32 ";
+  CHECK(refusal(four + "--num-layers 46")
+            .starts_with("x.sh:1:1: --num-layers 46: Megatron-LM refuses 46 blocks on 4 "));
+  CHECK(refusal(four + "--num-layers 46 --decoder-last-pipeline-num-layers 10").empty());
+  CHECK(refusal(four + "--num-layers 46 --account-for-embedding-in-pipeline-split "
+                       "--account-for-loss-in-pipeline-split")
+            .empty());
+  const std::string eight = "--pipeline-model-parallel-size 8 --global-batch-size 32 ";
+  CHECK_THAT(refusal(eight + "--num-layers 40 --num-layers-per-virtual-pipeline-stage 2"),
+             ContainsSubstring("5 blocks of a pipeline rank do not divide into chunks of 2"));
+  CHECK_THAT(refusal(four + "--num-layers 32 --num-virtual-stages-per-pipeline-rank 3"),
+             ContainsSubstring("8 blocks of a pipeline rank do not divide into 3 chunks"));
+  // Two replicas: 20 sequences are ten microbatches, of which groups of four leave two.
+  const std::string interleaved =
+      "--num-layers 32 --pipeline-model-parallel-size 4 "
+      "--num-layers-per-virtual-pipeline-stage 4 ";
+  CHECK_THAT(refusal(interleaved + "--global-batch-size 20"),
+             ContainsSubstring("makes 10 microbatches") &&
+                 ContainsSubstring("groups of 4 leave a last one of 2"));
+  CHECK(refusal(interleaved + "--global-batch-size 24").empty());
+  CHECK(refusal(interleaved +
+                "--global-batch-size 22 --microbatch-group-size-per-virtual-pipeline-stage 7")
+            .empty());  // 7 + 4
+  CHECK_THAT(refusal(interleaved +
+                     "--global-batch-size 24 --microbatch-group-size-per-virtual-pipeline-stage 3"),
+             ContainsSubstring("groups of 3 are smaller than the pipeline"));
+  // DeepSpeed's engine has other rules.
+  CHECK(refusal(four + "--num-layers 46 --deepspeed --zero-stage 1").empty());
+}
+
 }  // namespace
 }  // namespace lockstep
