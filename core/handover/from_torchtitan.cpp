@@ -373,11 +373,13 @@ class TorchtitanReader : TorchtitanAccount {
       return;
     }
     plan_.text("activation_checkpoint.mode", mode, "activation_checkpoint.mode = " + quote(mode));
-    if (mode == "selective") {
-      take("activation_checkpoint.selective_ac_option", "\"2\"");
-    } else {
-      find("activation_checkpoint.selective_ac_option");
-    }
+    const std::string option = word("activation_checkpoint.selective_ac_option", "2");
+    if (mode != "selective") return;
+    // Its "op" is another one than the scenario's.
+    plan_.text("activation_checkpoint.selective_ac_option", option == "op" ? "torchtitan" : option,
+               find("activation_checkpoint.selective_ac_option") == nullptr
+                   ? ""
+                   : "activation_checkpoint.selective_ac_option = " + quote(option));
   }
 
   void read_rest() {

@@ -11,6 +11,19 @@ namespace {
 /// What Megatron-LM calls a key of ours.
 std::string named(std::string_view key) { return std::string(name_for(Trainer::Megatron, key)); }
 
+/// What Megatron Core's recompute_modules have for a policy, and whether that is the same.
+struct Modules {
+  std::string names;
+  bool same;
+};
+Modules modules_for(const std::string& policy) {
+  if (find_recompute_policy(policy)->is_module) return {policy, true};
+  if (policy == "attention") return {"core_attn", true};
+  if (policy == "norm") return {"layernorm", true};
+  if (policy == "activation") return {"mlp", false};
+  return {policy == "torchtitan" ? "layernorm mlp moe" : "layernorm mlp", false};
+}
+
 /// Arguments, one a line, so that the text can be given as "$(< FILE)".
 class Arguments {
  public:
@@ -391,15 +404,18 @@ void hand_to_megatron(const Scenario& s, Handover& h) {
                  "activation_checkpoint.recomputed_layers_per_stage: all its stages recompute "
                  "equally many blocks, here as many as the one that recomputes most");
   } else if (recompute.mode == ActivationCheckpoint::Selective) {
-    const std::string& option = recompute.selective_ac_option;
+    std::string modules;
+    bool all = true;
+    for (const std::string& policy : recompute.policies()) {
+      const Modules nearest = modules_for(policy);
+      all = all && nearest.same;
+      modules += (modules.empty() ? "" : " ") + nearest.names;
+    }
     a.set(named("activation_checkpoint.mode"), "selective");
-    a.set(named("activation_checkpoint.selective_ac_option"), option == "attention" ? "core_attn"
-                                                              : option == "norm"    ? "layernorm"
-                                                              : option == "activation"
-                                                                  ? "mlp"
-                                                                  : "layernorm mlp");
-    leave_unsaid(h.unsaid, option != "attention" && option != "norm",
-                 "activation_checkpoint.selective_ac_option = \"" + option +
+    a.set(named("activation_checkpoint.selective_ac_option"),
+          modules.empty() ? "layernorm mlp" : modules);
+    leave_unsaid(h.unsaid, !all || modules.empty(),
+                 "activation_checkpoint.selective_ac_option = \"" + recompute.selective_ac_option +
                      "\": of feed-forward networks it recomputes all or nothing, and not every "
                      "k-th block");
     leave_unsaid(h.unsaid, !recompute.recomputed_layers_per_stage.empty(),

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <sstream>
 
 #include "core/handover/megatron_kernels.hpp"
 #include "core/handover/megatron_reader.hpp"
+#include "core/spec/activation_checkpoint.hpp"
 
 namespace lockstep {
 
@@ -154,12 +156,17 @@ void MegatronReader::read_recomputation() {
   std::string what = given("recompute-modules") ? words("recompute-modules") : "";
   std::erase_if(what, [](char c) { return c == '[' || c == ']' || c == ','; });  // YAML's list
   word("recompute-modules");
-  const std::string_view option = what.empty() || what == "core_attn" ? "attention"
-                                  : what == "layernorm"               ? "norm"
-                                  : what == "layernorm mlp"           ? "op"
-                                                                      : "";
-  if (option.empty()) plan_.lose("--recompute-modules " + what + ": core attention is here");
-  plan_.text("activation_checkpoint.selective_ac_option", option.empty() ? "attention" : option,
+  std::string option;
+  std::istringstream modules(what);
+  for (std::string module; modules >> module;) {
+    const RecomputePolicy* policy = find_recompute_policy(module);
+    if (policy != nullptr && policy->is_module) {
+      option += (option.empty() ? "" : ",") + module;
+    } else {
+      plan_.lose("--recompute-modules " + module + ": such a module is not here");
+    }
+  }
+  plan_.text("activation_checkpoint.selective_ac_option", option.empty() ? "core_attn" : option,
              what.empty() ? "" : from("recompute-modules"));
 }
 

@@ -292,18 +292,12 @@ void hand_to_torchtitan(const Scenario& s, Handover& h) {
                                                   : selective                          ? "selective"
                                                                                        : "none"));
   if (selective) {
-    const bool known = a.selective_ac_option == "op" ||
-                       a.selective_ac_option.find_first_not_of("0123456789") == std::string::npos;
+    const bool named = !a.policies().empty();
     config.set("activation_checkpoint.selective_ac_option",
-               quoted(known ? a.selective_ac_option : "op"));
-    leave_unsaid(
-        h.unsaid, a.selective_ac_option == "op",
-        "activation_checkpoint.selective_ac_option = \"op\": its \"op\" saves what products, "
-        "attention and collectives give, of products every second, and computes all else "
-        "again; here norms and activation functions are computed again");
-    leave_unsaid(h.unsaid, !known,
+               quoted(named ? "op" : a.selective_ac_option));
+    leave_unsaid(h.unsaid, named && a.selective_ac_option != "torchtitan",
                  "activation_checkpoint.selective_ac_option = \"" + a.selective_ac_option +
-                     "\": it has \"op\" and numbers");
+                     "\": it has numbers, and \"op\", which is \"torchtitan\" here");
   }
   leave_unsaid(h.unsaid, !a.recomputed_layers_per_stage.empty(),
                "activation_checkpoint.recomputed_layers_per_stage: all its stages recompute alike");

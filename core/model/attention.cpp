@@ -48,6 +48,7 @@ TensorId Attention::forward(TensorId qkv) {
   result_ = f_.tensor(rows() * own_width(), "att");
   lse_ = f_.tensor(rows() * own_width() / spec_.head_dim, sum_type(shape_.dtype));
   meet(Part::Forward, [&](const Keys& keys) {
+    const auto scope = f_.within(ForwardPart::CoreAttention);
     f_.emit(Part::Forward, KernelKind::AttentionForward,
             {dims(keys.turn),
              scalars(),
@@ -242,6 +243,7 @@ HeadNorms::HeadNorms(FunctionBuilder& f, const ModelSpec& spec, const LayerShape
 TensorId HeadNorms::forward(TensorId qkv) {
   if (!wq_.valid()) return qkv;
   x_ = qkv;
+  const auto scope = f_.within(ForwardPart::InnerNorm);
   const TensorId y = f_.tensor(elements_);
   stats_ = f_.tensor(dims_[0] * (dims_[1] + dims_[2]), stats_type_);
   f_.emit(Part::Forward, KernelKind::HeadNormForward, {dims_, {eps_}, {x_, wq_, wk_}, {y, stats_}});

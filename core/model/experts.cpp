@@ -346,46 +346,12 @@ class MixtureOfExperts final : public FeedForward {
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
     x_ = x;
-    const DType wide = sum_type(shape_.dtype);
-    const TensorId logits = f_.tensor(tokens_ * spec_.experts, wide);
-    f_.linear_forward(tokens_, hidden_, spec_.experts, x, router_.w, {}, {}, logits);
-    probs_ = f_.tensor(tokens_ * spec_.experts, wide);
-    gates_ = f_.tensor(tokens_ * spec_.experts_per_token, wide);
-    slots_ = f_.tensor(tokens_ * spec_.experts_per_token, DType::I32);
-    sources_ = f_.tensor(places_, DType::I32);
-    std::vector<TensorId> routed = {probs_, gates_, slots_, sources_};
-    if (dropless()) routed.push_back(counts_ = f_.tensor(spec_.experts, DType::I32, "counts"));
-    f_.emit(Part::Forward, KernelKind::RouteForward, {routing_, {}, {logits, bias_}, routed});
-    arrived_ = counts_;
-    if (dropless() && shape_.expert_parallel > 1) {
-      arrived_ = f_.tensor(spec_.experts, DType::I32, "expert_counts");
-      f_.communicate(Part::Forward, OpKind::AllToAll, "ep", counts_, arrived_);
-    }
-    rows_.counts = arrived_;
-    if (dropless() && rows_.blocks > 1) {
-      rows_.counts = f_.tensor(rows_.blocks * spec_.experts, DType::I32, "all_counts");
-      f_.communicate(Part::Forward, OpKind::AllGather, shape_.expert_axis(), arrived_,
-                     rows_.counts);
-    }
-    const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
-    f_.emit(Part::Forward, KernelKind::EmbeddingForward,
-            {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
-    pre_ = f_.tensor(rows_.places * (spec_.is_gated() ? 2 * ffn_ : ffn_));
-    const TensorId mine =
-        gathered(Part::Forward, to_experts(Part::Forward, given, "expert_x"), "all_x");
+    route(x);
+    const TensorId mine = dispatched(x);
     // What the experts' sum is added to: the residual, unless that comes behind dropout.
     TensorId added = dropout_.active() ? TensorId{} : residual;
     if (shared_) added = shared_->forward(x, added);  // while tokens go to their experts
-    up_.forward(mine, pre_);
-    const TensorId act = f_.tensor(rows_.places * ffn_);
-    activate(pre_, act);
-    const TensorId made = f_.tensor(rows_.places * hidden_, "expert_y");
-    down_.forward(act, made);
-    combined_ = from_experts(Part::Forward, summed(Part::Forward, made, "made"), "returned");
-    const TensorId sum = dropout_.active() ? f_.tensor(tokens_ * hidden_) : y;
-    f_.emit(Part::Forward, KernelKind::CombineForward,
-            {combination_, {}, {combined_, gates_, slots_, added}, {sum}});
-    if (dropout_.active()) dropout_.forward(sum, residual, {}, y);
+    combine(through_experts(mine), added, residual, y);
   }
 
   void backward(TensorId dy, TensorId dx) override {
@@ -452,6 +418,64 @@ class MixtureOfExperts final : public FeedForward {
   }
 
  private:
+  /// Chooses experts for own rows x, and tells all that need it how many rows go where.
+  void route(TensorId x) {
+    const auto scope = f_.within(ForwardPart::Router);
+    const DType wide = sum_type(shape_.dtype);
+    const TensorId logits = f_.tensor(tokens_ * spec_.experts, wide);
+    f_.linear_forward(tokens_, hidden_, spec_.experts, x, router_.w, {}, {}, logits);
+    probs_ = f_.tensor(tokens_ * spec_.experts, wide);
+    gates_ = f_.tensor(tokens_ * spec_.experts_per_token, wide);
+    slots_ = f_.tensor(tokens_ * spec_.experts_per_token, DType::I32);
+    sources_ = f_.tensor(places_, DType::I32);
+    std::vector<TensorId> routed = {probs_, gates_, slots_, sources_};
+    if (dropless()) routed.push_back(counts_ = f_.tensor(spec_.experts, DType::I32, "counts"));
+    f_.emit(Part::Forward, KernelKind::RouteForward, {routing_, {}, {logits, bias_}, routed});
+    arrived_ = counts_;
+    if (dropless() && shape_.expert_parallel > 1) {
+      arrived_ = f_.tensor(spec_.experts, DType::I32, "expert_counts");
+      f_.communicate(Part::Forward, OpKind::AllToAll, "ep", counts_, arrived_);
+    }
+    rows_.counts = arrived_;
+    if (dropless() && rows_.blocks > 1) {
+      rows_.counts = f_.tensor(rows_.blocks * spec_.experts, DType::I32, "all_counts");
+      f_.communicate(Part::Forward, OpKind::AllGather, shape_.expert_axis(), arrived_,
+                     rows_.counts);
+    }
+  }
+  /// The rows of own experts, from all ranks.
+  TensorId dispatched(TensorId x) {
+    const auto scope = f_.within(ForwardPart::Dispatch);
+    const TensorId given = f_.tensor(places_ * hidden_, "dispatched");  // zeros in empty places
+    f_.emit(Part::Forward, KernelKind::EmbeddingForward,
+            {{places_, hidden_, places_, tokens_}, {}, {sources_, x, {}}, {given}});
+    pre_ = f_.tensor(rows_.places * (spec_.is_gated() ? 2 * ffn_ : ffn_));
+    return gathered(Part::Forward, to_experts(Part::Forward, given, "expert_x"), "all_x");
+  }
+  TensorId through_experts(TensorId mine) {
+    {
+      const auto scope = f_.within(ForwardPart::ExpertUp);
+      up_.forward(mine, pre_);
+    }
+    const TensorId act = f_.tensor(rows_.places * ffn_);
+    {
+      const auto scope = f_.within(ForwardPart::ExpertActivation);
+      activate(pre_, act);
+    }
+    const auto scope = f_.within(ForwardPart::ExpertDown);
+    const TensorId made = f_.tensor(rows_.places * hidden_, "expert_y");
+    down_.forward(act, made);
+    return made;
+  }
+  void combine(TensorId made, TensorId added, TensorId residual, TensorId y) {
+    const auto scope = f_.within(ForwardPart::Combine);
+    combined_ = from_experts(Part::Forward, summed(Part::Forward, made, "made"), "returned");
+    const TensorId sum = dropout_.active() ? f_.tensor(tokens_ * hidden_) : y;
+    f_.emit(Part::Forward, KernelKind::CombineForward,
+            {combination_, {}, {combined_, gates_, slots_, added}, {sum}});
+    if (dropout_.active()) dropout_.forward(sum, residual, {}, y);
+  }
+
   bool dropless() const { return rows_.capacity == 0; }
   /// How a kernel learns which experts were chosen.
   std::vector<TensorId> choices() const {

@@ -92,6 +92,7 @@ class DenseNetwork final : public FeedForward {
                const LayerShape& shape, const LayerTensors& p, const Dense& dense, Dropout* dropout)
       : f_(f),
         spec_(spec),
+        is_shared_(dense.name != "mlp"),
         rows_(tp.rows()),
         ffn_(dense.width / shape.tensor_parallel),
         up_(f, tp, within(dense, "up"), spec.hidden, spec.is_gated() ? 2 * ffn_ : ffn_,
@@ -105,9 +106,16 @@ class DenseNetwork final : public FeedForward {
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
     pre_ = f_.tensor(rows_ * (spec_.is_gated() ? 2 * ffn_ : ffn_));
-    up_.forward(x, pre_);
+    {
+      const auto scope = part(ForwardPart::Up, ForwardPart::SharedUp, spec_.is_gated() ? 2 : 1);
+      up_.forward(x, pre_);
+    }
     const TensorId act = f_.tensor(rows_ * ffn_);
-    activation_forward(f_, spec_, rows_, ffn_, pre_, act);
+    {
+      const auto scope = part(ForwardPart::Activation, ForwardPart::SharedActivation);
+      activation_forward(f_, spec_, rows_, ffn_, pre_, act);
+    }
+    const auto scope = part(ForwardPart::Down, ForwardPart::SharedDown);
     down_.forward(act, residual, y);
   }
   void backward(TensorId dy, TensorId dx) override {
@@ -122,8 +130,13 @@ class DenseNetwork final : public FeedForward {
     return dense.name == "mlp" ? part : dense.name + "." + part;
   }
 
+  FunctionBuilder::Within part(ForwardPart of_block, ForwardPart of_shared, int products = 1) {
+    return f_.within(is_shared_ ? of_shared : of_block, products);
+  }
+
   FunctionBuilder& f_;
   const ModelSpec& spec_;
+  bool is_shared_;  // it stands beside experts
   std::int64_t rows_, ffn_;
   ColumnLinear up_;
   RowLinear down_;

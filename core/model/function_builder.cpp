@@ -93,7 +93,7 @@ void FunctionBuilder::emit(Part part, KernelKind kind, Call call) {
     const bool adds = call.accumulate && info(kind).out[i].effect == Effect::Accumulate;
     touch(part, call.out[i], !adds);
   }
-  emitted_.push_back({part, kind, std::move(call), {}});
+  emitted_.push_back({part, kind, std::move(call), {}, {}, 0, 0, forward_part_, products_});
 }
 
 /// Gives outputs that the kernel must have, and that nobody wants, a place in scratch memory.
@@ -140,6 +140,7 @@ void FunctionBuilder::drop_unneeded() {
   }
   for (std::size_t e = kept.size(); e-- > 0;) {
     Emitted& emitted = kept[e];
+    const Within scope = within(emitted.forward_part, emitted.products);
     if (emitted.axis.empty()) {
       emit(emitted.part, emitted.kind, std::move(emitted.call));
     } else if (is_counted(emitted.collective)) {
@@ -159,7 +160,8 @@ void FunctionBuilder::communicate(Part part, OpKind kind, std::string axis, Tens
   touch(part, in, false);
   touch(part, out, true);
   for (TensorId t : {in, out}) tensors_[whole_of(t)].communicated = true;
-  emitted_.push_back({part, {}, {{}, {}, {in}, {out}}, std::move(axis), kind});
+  emitted_.push_back(
+      {part, {}, {{}, {}, {in}, {out}}, std::move(axis), kind, 0, 0, forward_part_, products_});
 }
 
 void FunctionBuilder::communicate_rows(Part part, OpKind kind, std::string axis, TensorId in,
@@ -200,32 +202,90 @@ void FunctionBuilder::set_padding(std::string_view formal, std::int64_t first,
   if (elements > 0) padding_.push_back(inside(formal, first, elements, first + elements));
 }
 
+namespace {
+
+bool exchanges_or_scatters(OpKind kind) {
+  return is_exchange(kind) || kind == OpKind::ReduceScatter || kind == OpKind::ReduceScatterRows;
+}
+bool is_rounding(KernelKind kind) {
+  return kind == KernelKind::Quantize || kind == KernelKind::RaggedQuantize;
+}
+/// Whether it copies what others have, which costs no memory to do again.
+bool is_gather(OpKind kind) { return !exchanges_or_scatters(kind) && kind != OpKind::AllReduce; }
+
+}  // namespace
+
+bool FunctionBuilder::drops(const Emitted& emitted, const Recompute& what) const {
+  if (!emitted.axis.empty() && what.keeps_exchanges && exchanges_or_scatters(emitted.collective)) {
+    return false;
+  }
+  // The codes that a product reads are not its result.
+  const bool rounds = emitted.axis.empty() && is_rounding(emitted.kind);
+  return what.parts.has(emitted.forward_part) || (rounds && what.parts.has(ForwardPart::Rest));
+}
+
 void FunctionBuilder::recompute(const Recompute& what, bool to_end) {
-  recomputes_to_end_ = to_end && what.everything;
-  const auto wanted = [&what](KernelKind kind) {
-    switch (kind) {
-      case KernelKind::LayerNormForward:
-      case KernelKind::RmsNormForward:
-      case KernelKind::HeadNormForward:
-        return what.norms;
-      case KernelKind::GeluForward:
-      case KernelKind::ReluForward:
-      case KernelKind::SquaredReluForward:
-      case KernelKind::SwigluForward:
-      case KernelKind::GegluForward:
-      case KernelKind::RaggedActivationForward:
-        return what.activations;
-      case KernelKind::AttentionForward:
-        return what.attention;
-      default:
-        return false;
+  to_end_ = to_end ? what.to_end : ForwardParts{};
+  Recompute resolved = what;
+  if (what.second_products) {
+    ForwardParts counted;
+    int products = 0;
+    for (const Emitted& emitted : emitted_) {
+      const ForwardPart part = emitted.forward_part;
+      if (!forward_parts::kDenseProducts.has(part) || counted.has(part)) continue;
+      counted = counted | ForwardParts{part};
+      if (products % 2 == 1) resolved.parts = resolved.parts | ForwardParts{part};
+      products += emitted.products;
     }
-  };
+  }
+  IndexVector<TensorId, bool> made(tensors_.size(), false);
   for (const Emitted& emitted : emitted_) {
     if (emitted.part != Part::Forward) continue;
-    const bool drops = what.everything || (emitted.axis.empty() && wanted(emitted.kind));
-    for (TensorId t : emitted.call.out) {
-      if (t.valid()) tensors_[whole_of(t)].dropped |= drops;
+    for (const TensorId t : emitted.call.out) {  // what overwrites a tensor follows who made it
+      if (!t.valid() || made[whole_of(t)]) continue;
+      tensors_[whole_of(t)].dropped = drops(emitted, resolved);
+    }
+    for (const TensorId t : emitted.call.out) {
+      if (t.valid() && !tensors_[t].whole.valid()) made[t] = true;
+    }
+  }
+  keep_for_recomputation();
+}
+
+void FunctionBuilder::keep_for_recomputation() {
+  IndexVector<TensorId, bool> needed(tensors_.size(), false);
+  const auto from_forward = [&](const TensorInfo& tensor) {
+    return tensor.formal.empty() && (tensor.produced_in & bits(Part::Forward)) != 0;
+  };
+  const auto for_backward = [&](const TensorInfo& tensor) {
+    return (tensor.used_in & ~tensor.produced_in & bits(Part::Backward)) != 0;
+  };
+  for (const TensorId t : tensors_.ids()) {
+    const TensorInfo& tensor = tensors_[t];
+    needed[t] = from_forward(tensor) && tensor.dropped && for_backward(tensor);
+  }
+  IndexVector<TensorId, bool> gathered(tensors_.size(), false);
+  for (const Emitted& emitted : emitted_) {
+    if (emitted.part != Part::Forward || emitted.axis.empty()) continue;
+    if (is_gather(emitted.collective)) gathered[whole_of(emitted.call.out[0])] = true;
+  }
+  for (std::size_t e = emitted_.size(); e-- > 0;) {
+    const Emitted& emitted = emitted_[e];
+    if (emitted.part != Part::Forward) continue;
+    const auto& out = emitted.call.out;
+    const bool runs = to_end_.has(emitted.forward_part) ||
+                      std::any_of(out.begin(), out.end(),
+                                  [&](TensorId t) { return t.valid() && needed[whole_of(t)]; });
+    if (!runs) continue;
+    for (const TensorId t : emitted.call.in) {
+      if (!t.valid()) continue;
+      TensorInfo& tensor = tensors_[whole_of(t)];
+      if (!from_forward(tensor) || (!tensor.dropped && for_backward(tensor))) continue;
+      if (tensor.dropped || gathered[whole_of(t)]) {
+        needed[whole_of(t)] = true;
+      } else {
+        tensor.used_in |= bits(Part::InputGrad);
+      }
     }
   }
 }

@@ -118,10 +118,32 @@ class FunctionBuilder {
   std::vector<LayerStep> backward(Part part,
                                   const std::vector<std::string>& accumulate) const;  // I or W
   std::vector<LayerStep> backward(const std::vector<std::string>& accumulate) const;  // B
-  /// Makes the backward pass get these results of forward from a second computation. With `to_end`
-  /// all of forward is computed again where all of its results are dropped, whether something needs
-  /// them or not.
+  /// Makes the backward pass get these results of forward from a second computation. What that
+  /// reads of the others is kept for it, but what is gathered or passed on is so again. With
+  /// `to_end` all of `what.to_end` is computed again, whether something needs the results or not.
   void recompute(const Recompute& what, bool to_end = false);
+  /// What is emitted as long as the value lives is of `part` of a block, whose product stands for
+  /// `products` of torchtitan's.
+  class [[nodiscard]] Within {
+   public:
+    Within(FunctionBuilder& f, ForwardPart part, int products)
+        : f_(f), part_(f.forward_part_), products_(f.products_) {
+      f.forward_part_ = part;
+      f.products_ = products;
+    }
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+    ~Within() {
+      f_.forward_part_ = part_;
+      f_.products_ = products_;
+    }
+
+   private:
+    FunctionBuilder& f_;
+    ForwardPart part_;
+    int products_;
+  };
+  Within within(ForwardPart part, int products = 1) { return {*this, part, products}; }
   /// Says that backward runs as I and W, with other work between them: what only I reads gets a
   /// buffer of its own, which is free before W, as autograd frees it (Qi et al. 2023 keep only the
   /// inputs of products and the gradients of their results for W).
@@ -166,6 +188,8 @@ class FunctionBuilder {
     std::string axis;  // of a communication; empty for a kernel
     OpKind collective = OpKind::AllReduce;
     std::int64_t rows = 0, width = 0;  // where rows are counted; the counts are inputs, too
+    ForwardPart forward_part = ForwardPart::Rest;
+    int products = 1;  // of torchtitan's, that it stands for
   };
   /// The tensor that is placed: the whole of a part, or the tensor itself.
   TensorId whole_of(TensorId tensor) const {
@@ -173,11 +197,16 @@ class FunctionBuilder {
   }
   void touch(Part part, TensorId tensor, bool write);
   void fill_missing(KernelKind kind, Call& call);
+  /// Whether a result of forward is not kept, if it is made there.
+  bool drops(const Emitted& emitted, const Recompute& what) const;
+  void keep_for_recomputation();
 
   std::string layer_name_;
   DType dtype_, gradient_dtype_;
   bool split_ = false;
-  bool recomputes_to_end_ = false;
+  ForwardParts to_end_;  // those that are computed again whether needed or not
+  ForwardPart forward_part_ = ForwardPart::Rest;
+  int products_ = 1;
   IndexVector<TensorId, TensorInfo> tensors_;
   std::vector<Emitted> emitted_;
   std::vector<TensorId> padding_;

@@ -77,21 +77,25 @@ class LatentAttention final : public SelfAttention {
     x_ = x;
     const std::int64_t rows = tp_.rows();
     const TensorId q = f_.tensor(rows * heads_ * (nope_ + rope_));
-    q_up_.forward(queries_ > 0 ? narrow_queries() : x, q);
-    const TensorId made = f_.tensor(own_rows() * (keys_ + rope_));
-    kv_narrowing_.forward(own_rows(), hidden_, keys_ + rope_, x, kv_down_.w, {}, {}, made, true);
+    const TensorId narrow = queries_ > 0 ? narrow_queries() : x;
+    {
+      const auto scope = f_.within(ForwardPart::QueryUp);
+      q_up_.forward(narrow, q);
+    }
     const TensorId c = f_.tensor(own_rows() * keys_);
     const TensorId k_rope = f_.tensor(own_rows() * rope_, "k_rope");
-    f_.emit(Part::Forward, KernelKind::PartColumns,
-            {{own_rows(), keys_, rope_}, {}, {made}, {c, k_rope}});
+    {
+      const auto scope = f_.within(ForwardPart::KeyDown);
+      const TensorId made = f_.tensor(own_rows() * (keys_ + rope_));
+      kv_narrowing_.forward(own_rows(), hidden_, keys_ + rope_, x, kv_down_.w, {}, {}, made, true);
+      f_.emit(Part::Forward, KernelKind::PartColumns,
+              {{own_rows(), keys_, rope_}, {}, {made}, {c, k_rope}});
+    }
     const TensorId normed = f_.tensor(own_rows() * keys_, "c_kv");
-    kv_norm_.emplace(f_, spec_, shape_.dtype, own_rows(), keys_, p_, "attn.kv_a_norm", c, normed);
-    const TensorId k_rope_all = tp_.all_rows(Part::Forward, k_rope, rope_, "k_rope.all");
-    const TensorId kv = f_.tensor(rows * heads_ * (nope_ + value_));
-    kv_up_.forward(normed, kv);
-    const TensorId qkv = f_.tensor(rows * attention_.qkv_width());
-    f_.emit(Part::Forward, KernelKind::JoinLatent, {latent_dims(), {}, {q, kv, k_rope_all}, {qkv}});
-    out_.forward(values_of(attention_.forward(qkv)), residual, y);
+    norm(kv_norm_, keys_, "attn.kv_a_norm", c, normed);
+    const TensorId attended = attention_.forward(widened(q, k_rope, normed));
+    const auto scope = f_.within(ForwardPart::AttentionOutput);
+    out_.forward(values_of(attended), residual, y);
   }
 
   void backward(TensorId dy, TensorId dx) override {
@@ -133,10 +137,28 @@ class LatentAttention final : public SelfAttention {
 
   TensorId narrow_queries() {
     const TensorId c = f_.tensor(own_rows() * queries_);
-    q_narrowing_.forward(own_rows(), hidden_, queries_, x_, q_down_.w, {}, {}, c, true);
+    {
+      const auto scope = f_.within(ForwardPart::QueryDown);
+      q_narrowing_.forward(own_rows(), hidden_, queries_, x_, q_down_.w, {}, {}, c, true);
+    }
     const TensorId normed = f_.tensor(own_rows() * queries_, "c_q");
-    q_norm_.emplace(f_, spec_, shape_.dtype, own_rows(), queries_, p_, "attn.q_a_norm", c, normed);
+    norm(q_norm_, queries_, "attn.q_a_norm", c, normed);
     return normed;
+  }
+  void norm(std::optional<Norm>& made, std::int64_t width, const char* name, TensorId x,
+            TensorId y) {
+    const auto scope = f_.within(ForwardPart::InnerNorm);
+    made.emplace(f_, spec_, shape_.dtype, own_rows(), width, p_, name, x, y);
+  }
+  /// Queries, keys and values of all heads.
+  TensorId widened(TensorId q, TensorId k_rope, TensorId c_kv) {
+    const auto scope = f_.within(ForwardPart::KeyUp);
+    const TensorId k_rope_all = tp_.all_rows(Part::Forward, k_rope, rope_, "k_rope.all");
+    const TensorId kv = f_.tensor(tp_.rows() * heads_ * (nope_ + value_));
+    kv_up_.forward(c_kv, kv);
+    const TensorId qkv = f_.tensor(tp_.rows() * attention_.qkv_width());
+    f_.emit(Part::Forward, KernelKind::JoinLatent, {latent_dims(), {}, {q, kv, k_rope_all}, {qkv}});
+    return qkv;
   }
   void backward_queries(TensorId dq, TensorId dx) {
     const TensorId dnormed = f_.tensor(own_rows() * queries_, "dc_q");

@@ -49,8 +49,13 @@ class GroupedAttention final : public SelfAttention {
 
   void forward(TensorId x, TensorId residual, TensorId y) override {
     const TensorId qkv = f_.tensor(rows_ * attention_.qkv_width());
-    qkv_linear_.forward(x, qkv);
-    out_linear_.forward(attention_.forward(head_norms_.forward(qkv)), residual, y);
+    {
+      const auto scope = f_.within(ForwardPart::QueryKeyValue, 3);
+      qkv_linear_.forward(x, qkv);
+    }
+    const TensorId attended = attention_.forward(head_norms_.forward(qkv));
+    const auto scope = f_.within(ForwardPart::AttentionOutput);
+    out_linear_.forward(attended, residual, y);
   }
 
   void backward(TensorId dy, TensorId dx) override {

@@ -33,6 +33,7 @@ TensorId SharedExpert::forward(TensorId x, TensorId residual) {
   }
   made_ = f_.tensor(rows_ * hidden_, "shared");
   network_->forward(x, {}, made_);
+  const auto scope = f_.within(ForwardPart::SharedGate);
   logits_ = f_.tensor(rows_, wide_);
   f_.linear_forward(rows_, hidden_, 1, x, gate_.w, {}, {}, logits_);
   f_.emit(Part::Forward, KernelKind::GateForward,

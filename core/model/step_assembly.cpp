@@ -41,7 +41,7 @@ class StepAssembly {
       : builder_(builder), accumulate_(accumulate) {
     place_tensors(parts, split, again);
     collect(parts);
-    if (again && !builder_.recomputes_to_end_) keep_needed();
+    if (again) keep_needed();
     place_scratch();
   }
 
@@ -71,6 +71,7 @@ class StepAssembly {
     Kernel kernel;  // without operands; not used by a communication
     std::vector<TensorId> in, out;
     const Emitted* communication = nullptr;
+    ForwardPart part = ForwardPart::Rest;
   };
   /// A communication, or the kernels of a segment.
   struct Cut {
@@ -185,6 +186,7 @@ class StepAssembly {
       Entry entry;
       entry.in = emitted.call.in;
       entry.out = emitted.call.out;
+      entry.part = emitted.forward_part;
       if (!emitted.axis.empty()) {
         entry.communication = &emitted;
         entries_.push_back(std::move(entry));
@@ -238,9 +240,10 @@ class StepAssembly {
     std::vector<Entry> kept;
     for (std::size_t e = entries_.size(); e-- > 0;) {
       Entry& entry = entries_[e];
-      const bool wanted = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
-        return t.valid() && needed[builder_.whole_of(t)];
-      });
+      const bool wanted = builder_.to_end_.has(entry.part) ||
+                          std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
+                            return t.valid() && needed[builder_.whole_of(t)];
+                          });
       if (!wanted) continue;
       for (TensorId t : entry.in) {
         if (!t.valid()) continue;

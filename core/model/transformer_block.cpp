@@ -92,6 +92,7 @@ struct BlockContext {
   const LayerTensors& p;
   TensorId tensor(const std::string& name = "") const { return f.tensor(rows * spec.hidden, name); }
   Norm norm(const std::string& name, TensorId x, TensorId y) const {
+    const auto scope = f.within(ForwardPart::Norm);
     return {f, spec, dtype, rows, spec.hidden, p, name, x, y};
   }
   void add(Part part, TensorId x, TensorId residual, TensorId y) const {

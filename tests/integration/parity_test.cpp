@@ -180,7 +180,8 @@ TEST_CASE("recomputation changes no bit", "[integration]") {
       };
       const Outcome kept = run("");
       check_same_bits(kept, run("activation_checkpoint.mode=full"));
-      for (const char* option : {"2", "op", "norm", "activation", "attention"}) {
+      for (const char* option :
+           {"2", "op", "norm", "activation", "attention", "torchtitan", "layernorm,mlp"}) {
         INFO(option);
         check_same_bits(kept, run(std::string("activation_checkpoint.mode=selective "
                                               "activation_checkpoint.selective_ac_option=") +
@@ -192,6 +193,32 @@ TEST_CASE("recomputation changes no bit", "[integration]") {
       }
     }
   }
+}
+
+TEST_CASE("recomputation of experts and latents changes no bit", "[integration]") {
+  const auto run = [](const std::string& keys) {
+    return train(parity_scenario(Architecture::Llama, parity_row("", keys), DType::F32));
+  };
+  const auto check = [&](const std::string& layout, const std::vector<std::string>& options) {
+    const Outcome kept = run(layout);
+    for (const std::string& option : options) {
+      INFO(layout << " " << option);
+      const std::string keys =
+          " activation_checkpoint.mode=selective activation_checkpoint.selective_ac_option=";
+      check_same_bits(kept, run(layout + keys + option));
+      check_same_bits(kept, run(layout + " framework.recomputes_all=true" + keys + option));
+    }
+  };
+  for (const std::string layout :
+       {"accumulation=3 model.capacity_factor=0", "dp_shard=2 ep=2 model.shared_expert_hidden=24",
+        "dp_shard=2 ep=2 tp=2 enable_sequence_parallel=true expert_tensor_parallel_degree=2 "
+        "model.shared_expert_hidden=24 model.capacity_factor=0",
+        "pp=2 mb=3 schedule=ZB-H1 model.capacity_factor=0"}) {
+    check(layout + " model.experts=4",
+          {"torchtitan", "moe", "moe_act,layernorm", "shared_experts,core_attn"});
+  }
+  check("tp=2 enable_sequence_parallel=true latent", {"torchtitan", "mla_up_proj"});
+  check("pp=2 mb=3 schedule=ZB-H1 latent-keys", {"torchtitan", "mla_up_proj,mlp"});
 }
 
 TEST_CASE("the ZeRO stages agree to the last bit with replicas of the shards, too",

@@ -80,6 +80,14 @@ class RandomLayouts {
       sometimes({packed, packed + " repositioned"});
       sometimes(
           {"model.kv_heads=1", "model.kv_heads=2", "model.kv_heads=4", "latent", "latent-keys"});
+      if (keys_.find("mode=selective") != std::string::npos) {  // otherwise every second block
+        constexpr std::array<const char*, 6> kPolicies = {"",         "torchtitan",    "torchtitan",
+                                                          "moe,norm", "mlp,core_attn", "op"};
+        const std::string policy = keys_.find("latent") != std::string::npos && policies_() % 4 == 0
+                                       ? "mla_up_proj,layernorm"
+                                       : kPolicies[policies_() % kPolicies.size()];
+        if (!policy.empty()) keys_ += " activation_checkpoint.selective_ac_option=" + policy;
+      }
       if (experts) {
         keys_ += " model.experts=8 model.capacity_factor=0";
         // Nothing is dropped: no expert has a room; a rank has one that is large enough for 8
@@ -205,7 +213,7 @@ class RandomLayouts {
 
   std::string keys_;
   int stages_ = 1;  // of the pipeline
-  std::mt19937 random_, narrow_{3}, chunks_{4}, encoders_{5};
+  std::mt19937 random_, narrow_{3}, chunks_{4}, encoders_{5}, policies_{6};
 };
 
 /// The scenario of the row, if it lowers; none: its rules refuse it.

@@ -182,13 +182,31 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                                  std::to_string(s.model.layers) + " blocks of the model");
     }
   }
-  if (spec.of_block(0)) return;
-  const std::string close = nearest(spec.selective_ac_option, selective_options());
-  faults.add("activation_checkpoint.selective_ac_option",
-             "selective_ac_option '" + spec.selective_ac_option +
-                 "' is neither a number of blocks, of which the last is recomputed, nor one of op, "
-                 "norm, activation, attention" +
-                 (close.empty() ? "" : "; did you mean '" + close + "'?"));
+  const std::string option_key = "activation_checkpoint.selective_ac_option";
+  if (spec.of_block(0)) {
+    const std::vector<std::string> given = spec.policies();
+    if (std::count(given.begin(), given.end(), "mla_up_proj") > 0 && !s.model.is_latent()) {
+      faults.add(option_key,
+                 "selective_ac_option 'mla_up_proj' is of latent attention, which this model does "
+                 "not have: set model.kv_lora_rank, or leave it out");
+    }
+    return;
+  }
+  std::vector<std::string> names;
+  std::string list;
+  for (const RecomputePolicy& policy : kRecomputePolicies) {
+    names.emplace_back(policy.name);
+    list += (list.empty() ? "" : ", ") + names.back();
+  }
+  const std::vector<std::string> given = spec.policies();
+  const auto wrong = std::find_if(given.begin(), given.end(), [](const std::string& name) {
+    return find_recompute_policy(name) == nullptr;
+  });
+  const std::string close = nearest(*wrong, names);
+  faults.add(option_key, "selective_ac_option '" + spec.selective_ac_option +
+                             "' is neither a number of blocks, of which the last is recomputed, "
+                             "nor one or several, with commas, of " +
+                             list + (close.empty() ? "" : "; did you mean '" + close + "'?"));
 }
 
 void validate_sharding(const StrategySpec& p, Faults& faults) {

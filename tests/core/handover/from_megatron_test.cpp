@@ -28,7 +28,7 @@ zero_stage = 1
 overlap_param_gather = true
 [activation_checkpoint]
 mode = "selective"
-selective_ac_option = "attention"
+selective_ac_option = "core_attn,layernorm,moe"
 [cluster]
 preset = "h100"
 nodes = 4
@@ -353,6 +353,24 @@ TEST_CASE("Megatron's names for recomputation of 2021 mean whole blocks", "[core
     CHECK(parsed(plan.text).activation_checkpoint.mode == ActivationCheckpoint::Full);
     CHECK(plan.lost.empty());
   }
+}
+
+TEST_CASE("Megatron's modules that are recomputed are the scenario's policies of their names",
+          "[core][handover]") {
+  const std::string sizes =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32 --recompute-granularity selective ";
+  const auto option = [&](const std::string& modules) {
+    return parsed(imported(Trainer::Megatron, sizes + modules).text)
+        .activation_checkpoint.selective_ac_option;
+  };
+  CHECK(option("") == "core_attn");
+  CHECK(option("--recompute-modules layernorm mlp moe_act") == "layernorm,mlp,moe_act");
+  const PlanImport other =
+      imported(Trainer::Megatron, sizes + "--recompute-modules mhc core_attn torchtitan");
+  CHECK(parsed(other.text).activation_checkpoint.selective_ac_option == "core_attn");
+  CHECK(mentions(other.lost, "--recompute-modules mhc"));
+  CHECK(mentions(other.lost, "--recompute-modules torchtitan"));
 }
 
 TEST_CASE("what follows on the next line is no value of an argument", "[core][handover]") {

@@ -27,7 +27,7 @@ pipeline_parallel_layers_per_stage = [9, 8, 8, 7]
 fsdp_reshard_after_forward = "always"
 [activation_checkpoint]
 mode = "selective"
-selective_ac_option = "op"
+selective_ac_option = "torchtitan"
 [checkpoint]
 interval = 100
 [cluster]

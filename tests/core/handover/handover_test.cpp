@@ -372,13 +372,28 @@ TEST_CASE("exports have the keys of the versions for which they are, and no othe
   CHECK_FALSE(keys_of("torchtitan").contains("training.seed"));
 }
 
-TEST_CASE("torchtitan's own selective recomputation is told apart from ours", "[core][handover]") {
-  const std::vector<std::string> selective = {"activation_checkpoint.mode=selective",
-                                              "activation_checkpoint.selective_ac_option=op"};
-  const Handover h = of("torchtitan", scenario(k70b, selective));
-  CHECK(std::any_of(h.unsaid.begin(), h.unsaid.end(), [](const std::string& line) {
-    return line.starts_with("activation_checkpoint.selective_ac_option = \"op\"");
-  }));
+TEST_CASE(
+    "what is recomputed goes to those whose word for it there is, and to others with a remark",
+    "[core][handover]") {
+  const auto handed = [](const char* trainer, const std::string& option) {
+    return of(trainer, scenario(k70b, {"activation_checkpoint.mode=selective",
+                                       "activation_checkpoint.selective_ac_option=" + option}));
+  };
+  const auto is_left = [](const Handover& h) {
+    return std::any_of(h.unsaid.begin(), h.unsaid.end(), [](const std::string& line) {
+      return line.starts_with("activation_checkpoint.selective_ac_option");
+    });
+  };
+  const Handover same = handed("torchtitan", "torchtitan");
+  CHECK(same.text.find("selective_ac_option = \"op\"") != std::string::npos);
+  CHECK_FALSE(is_left(same));
+  for (const char* option : {"op", "core_attn", "torchtitan,norm"}) {
+    CHECK(is_left(handed("torchtitan", option)));
+  }
+  const Handover modules = handed("megatron", "core_attn,layernorm,mlp");
+  CHECK(modules.text.find("--recompute-modules core_attn layernorm mlp\n") != std::string::npos);
+  CHECK_FALSE(is_left(modules));
+  for (const char* option : {"op", "torchtitan", "2"}) CHECK(is_left(handed("megatron", option)));
 }
 
 TEST_CASE("every shipped scenario of a transformer is handed over to all three",

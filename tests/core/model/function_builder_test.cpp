@@ -150,7 +150,7 @@ TEST_CASE("what another's kernels keep is room beside a saved tensor, and no ker
   CHECK(formal(with.backward({}).front(), "saved").bytes.v == 64 * 4 + 4096);
   CHECK(summary(with.forward()) == summary(without.forward()));
   Recompute everything;
-  everything.everything = true;
+  everything.parts = everything.to_end = ForwardParts::all();
   dropping.recompute(everything);  // then it is computed again with the tensor beside it
   CHECK(formal(dropping.recomputation().front(), "recomputed").bytes.v == 64 * 4 + 4096);
 }

@@ -115,6 +115,74 @@ TEST_CASE("selective recomputation repeats what its option names and no product"
   CHECK(repeated("op") == Names{"layer_norm_forward", "layer_norm_forward", "gelu_forward"});
 }
 
+TEST_CASE("policies that are named together repeat what each of them does", "[core][model]") {
+  const auto repeated = [](const std::string& option) {
+    const Model m = model(Architecture::Gpt2, ActivationCheckpoint::Selective, option);
+    return kernels(kind_of(m, "blocks.0").functions.recomputation());
+  };
+  CHECK(repeated("norm,activation") == repeated("op"));
+  CHECK(repeated("core_attn") == repeated("attention"));
+  CHECK(repeated("layernorm,core_attn") ==
+        Names{"layer_norm_forward", "attention_forward", "layer_norm_forward"});
+  CHECK(repeated("mlp") == Names{"gemm", "gelu_forward"});  // from the norm, which is kept
+  CHECK(repeated("moe,moe_act,shared_experts").empty());    // it has no experts
+}
+
+TEST_CASE("a module that software calls again runs to its end, other results do not",
+          "[core][model]") {
+  const auto repeated = [](const std::string& option) {
+    const Model m = model(Architecture::Gpt2, ActivationCheckpoint::Selective, option, true);
+    return kernels(kind_of(m, "blocks.0").functions.recomputation());
+  };
+  CHECK(repeated("mlp") == Names{"gemm", "gelu_forward", "gemm"});
+  CHECK(repeated("layernorm") == Names{"layer_norm_forward", "layer_norm_forward"});
+}
+
+TEST_CASE("torchtitan keeps attention and every second product of a dense block", "[core][model]") {
+  // It multiplies for q, k, v, the output, w1, w3 and w2; the second, fourth and sixth are computed
+  // again. What is one product here goes by its first.
+  const Model m = model(Architecture::Llama, ActivationCheckpoint::Selective, "torchtitan");
+  const FunctionBuilder& block = kind_of(m, "blocks.0").functions;
+  CHECK(kernels(block.recomputation()) ==
+        Names{"rms_norm_forward", "gemm", "rms_norm_forward", "swiglu_forward"});
+  // Of 16 rows in float32: queries, keys and values, the result of attention and a number for each
+  // of 4 heads, and gate and up. x is the block's own.
+  const std::int64_t kept = 3 * 32 + 32 + 4 + 2 * 128;
+  CHECK(formal_bytes(block.forward(), "saved") == 16 * 4 * kept);
+}
+
+TEST_CASE("the bytes that a block with experts keeps follow from its policy", "[core][model]") {
+  ModelSpec m = spec(Architecture::Llama);
+  m.experts = 4;
+  m.experts_per_token = 2;
+  m.capacity_factor = 0;
+  m.heads = 8;
+  m.kv_heads = 2;
+  LayerShape shape;
+  shape.batch = 2;
+  shape.seq = 32;
+  const auto saved = [&](const std::string& option) {
+    LayerShape s = shape;
+    if (!option.empty()) s.checkpoint = {ActivationCheckpoint::Selective, option, {}};
+    const Model built = build_transformer(m, s);
+    return formal_bytes(kind_of(built, "blocks.0").functions.forward(), "saved");
+  };
+  // Rows of 4 bytes an element; every row goes to 2 experts. What tells where is kept or not with
+  // the experts: probabilities, gates, slots and sources of a row, and counts of 4 experts.
+  const std::int64_t row = 64 * 4, qkv = (64 + 2 * 16) * row, attended = (64 + 8) * row,
+                     norm = 33 * row, x1 = 32 * row;
+  const std::int64_t routed = (4 + 2 + 2 + 2) * row + 256;  // counts are aligned to 256 bytes
+  const std::int64_t experts = 2 * (32 + 256 + 128 + 32) * row + routed;
+  const std::int64_t all = 2 * norm + qkv + attended + x1 + experts;
+  CHECK(saved("") == all);
+  CHECK(saved("layernorm") == all - 2 * norm);
+  CHECK(saved("core_attn") == all - attended);
+  CHECK(saved("moe_act") == all - 2 * 128 * row);
+  CHECK(saved("moe") == all - experts);
+  CHECK(saved("mlp") == all);
+  CHECK(saved("torchtitan") == qkv + attended);
+}
+
 TEST_CASE("every k-th block is recomputed, counted from one", "[core][model]") {
   const Model m = model(Architecture::Llama, ActivationCheckpoint::Selective, "2");
   for (int i = 0; i < 5; ++i) {
