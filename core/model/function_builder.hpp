@@ -82,7 +82,7 @@ class FunctionBuilder {
     std::vector<std::int64_t> dims;
     std::vector<double> scalars;
     std::vector<TensorId> in, out;  // an invalid id stands for an absent optional operand
-    bool accumulate = false;  // Kernel::accumulate; weight gradients have theirs from backward()
+    bool accumulate = false;        // Kernel::accumulate; weight gradients also from backward()
   };
   /// A call without any output, such as one for gradients of parameters that are frozen, is left
   /// out; where only some of its outputs are missing, they go to scratch memory.

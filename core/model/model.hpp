@@ -35,6 +35,7 @@ struct LayerShape {
   bool resets_positions = false;  // positions count from where a document begins
   double loss_scale = 1;          // 1 / tokens of the global batch, so that gradients can be summed
   double target_share = 1;        // of the tokens, those that have a target
+  int loss_chunks = 1;            // parts of the rows for which logits exist at a time
   bool scales_loss = false;       // gradients are also multiplied by the step's HostData::LossScale
   std::int64_t shard_count = 1;   // units are padded to a multiple of this many elements
   std::int64_t shard_multiple = 1;  // UnitLayout::shard_multiple, beside blocks

@@ -42,7 +42,7 @@ class StepAssembly {
     place_tensors(parts, split, again);
     collect(parts);
     if (again) keep_needed();
-    place_scratch();
+    place_scratch((bits(parts) & bits(Part::Backward)) != 0);
   }
 
   std::vector<LayerStep> run(const std::string& name) {
@@ -199,7 +199,7 @@ class StepAssembly {
       std::copy(emitted.call.scalars.begin(), emitted.call.scalars.end(), kernel.scalars.begin());
       kernel.accumulate = emitted.call.accumulate;
       if (emitted.part == Part::WeightGrad) {
-        kernel.accumulate = std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
+        kernel.accumulate |= std::any_of(entry.out.begin(), entry.out.end(), [&](TensorId t) {
           return t.valid() && accumulates(info_of(t).formal);
         });
       }
@@ -256,12 +256,24 @@ class StepAssembly {
   }
 
   /// Gives tensors in scratch memory their offsets. It is reused between the kernels of the part,
-  /// across its segments.
-  void place_scratch() {
+  /// across its segments. In a backward pass so are tensors beside others.
+  void place_scratch(bool with_those_beside) {
     std::vector<int> first(home_.size(), -1);
     std::vector<int> last(home_.size(), -1);
+    std::vector<std::vector<std::size_t>> beside(home_.size());
+    for (const TensorId t : builder_.tensors_.ids()) {
+      const TensorId other = builder_.tensors_[t].beside;
+      if (with_those_beside && other.valid())
+        beside[whole_of(to_size(other))].push_back(to_size(t));
+    }
+    const auto each_placed = [&](const Entry& entry, const auto& visit) {
+      each_tensor(entry, [&](std::size_t t) {
+        visit(t);
+        for (const std::size_t other : beside[t]) visit(other);
+      });
+    };
     for (std::size_t k = 0; k < entries_.size(); ++k) {
-      each_tensor(entries_[k], [&](std::size_t t) {
+      each_placed(entries_[k], [&](std::size_t t) {
         if (first[t] < 0) first[t] = static_cast<int>(k);
         last[t] = static_cast<int>(k);
       });
@@ -269,14 +281,14 @@ class StepAssembly {
     FreeList scratch;
     std::vector<FreeList::Lot> lots(home_.size());
     for (std::size_t k = 0; k < entries_.size(); ++k) {
-      each_tensor(entries_[k], [&](std::size_t t) {
+      each_placed(entries_[k], [&](std::size_t t) {
         if (home_[t] == Scratch && first[t] == static_cast<int>(k)) {
           lots[t] = scratch.take(bytes_of(builder_.tensors_[t]));
           offset_[t] = scratch.offset(lots[t]);
           first[t] = -2;  // marks it as placed, because an in-place operand is visited twice
         }
       });
-      each_tensor(entries_[k], [&](std::size_t t) {
+      each_placed(entries_[k], [&](std::size_t t) {
         if (home_[t] == Scratch && last[t] == static_cast<int>(k)) {
           scratch.give_back(lots[t]);
           last[t] = -2;

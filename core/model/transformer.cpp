@@ -102,14 +102,16 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
     Flops all, needed, frozen;
   };
   std::map<int, Cost> forward;  // by kind
-  const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units) {
+  // A layer whose forward pass is part of its backward pass costs what `like` does.
+  const auto add_layer = [&](const std::string& name, int kind, std::vector<LayerUnit> units,
+                             const LayerKind* like = nullptr) {
     Layer layer;
     layer.name = name;
     layer.kind = layer.keeping_kind = kind;
     layer.units = std::move(units);
     layer.output_bytes = shape.own_rows() * spec.hidden * size_of(shape.dtype);
     if (!forward.contains(kind)) {
-      const auto steps = model.kinds[kind].functions.forward();
+      const auto steps = (like != nullptr ? *like : model.kinds[kind]).functions.forward();
       forward[kind] = {work(steps).flops, needed_flops(steps, spec, shape),
                        frozen_flops(model, layer, steps)};
     }
@@ -204,7 +206,10 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   std::vector<LayerUnit> units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());
   model.kinds.push_back(head_kind(spec, shape, model, units));
-  add_layer("head", static_cast<int>(model.kinds.size()) - 1, units);
+  LayerShape at_once = shape;
+  at_once.loss_chunks = 1;
+  const LayerKind like = head_kind(spec, at_once, model, units);
+  add_layer("head", static_cast<int>(model.kinds.size()) - 1, units, &like);
   return model;
 }
 

@@ -11,6 +11,8 @@
 // stage, so that no rank waits in its part for the parts of others.
 #include <algorithm>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "core/model/dropout.hpp"
 #include "core/model/tensor_parallel.hpp"
@@ -233,6 +235,61 @@ LayerKind norm_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
   return {std::move(f), true, true};
 }
 
+namespace {
+
+/// What the loss reads and writes where logits exist for a part of the rows at a time.
+struct ChunkedLoss {
+  TensorId h, w, b, targets, loss;  // h [rows, hidden]
+  TensorId dh, gw, gb;
+};
+
+/// Computes the loss and its gradients in the backward pass, chunk by chunk, so that the logits of
+/// one lie where those of the one before did (torchtitan's ChunkedCELoss; Hsu et al. 2024, Liger
+/// Kernel, fused linear cross entropy). Where the backward pass is split, W needs the gradients of
+/// all logits, which are kept for it.
+void emit_chunked_loss(FunctionBuilder& f, const ModelSpec& spec, const LayerShape& shape,
+                       double loss_scale, const ChunkedLoss& t) {
+  const std::int64_t c = spec.hidden, vocab = spec.vocab;
+  const std::int64_t rows = shape.rows() / shape.loss_chunks;
+  const bool capped = spec.logit_softcap > 0;
+  for (int i = 0; i < shape.loss_chunks; ++i) {
+    const TensorId h = f.part(t.h, i, shape.loss_chunks);
+    const TensorId dh = f.part(t.dh, i, shape.loss_chunks);
+    const TensorId targets = f.inside("targets", i * rows, rows, shape.rows(), DType::I32);
+    const TensorId raw = f.tensor(rows * vocab);
+    f.emit(Part::InputGrad, KernelKind::Gemm,
+           {{rows, vocab, c, 0, 1}, {}, {h, t.w, t.b, {}}, {raw}});
+    f.keep(rows * vocab * shape.logit_bytes, raw);
+    const TensorId logits = capped ? f.tensor(rows * vocab) : raw;
+    if (capped) {
+      f.emit(Part::InputGrad, KernelKind::SoftcapForward,
+             {{rows * vocab}, {spec.logit_softcap}, {raw}, {logits}});
+    }
+    const bool adds = i > 0;
+    f.emit(Part::InputGrad, KernelKind::CrossEntropy,
+           {{rows, vocab},
+            {loss_scale},
+            with_loss_scale(f, shape, {logits, targets}),
+            {logits, t.loss},
+            adds});
+    if (capped) {
+      f.emit(Part::InputGrad, KernelKind::SoftcapBackward,
+             {{rows * vocab}, {spec.logit_softcap}, {logits, raw}, {logits}});
+    }
+    f.emit(Part::InputGrad, KernelKind::Gemm,
+           {{rows, c, vocab, 0, 0}, {}, {logits, t.w, {}, {}}, {dh}});
+    if (t.gw.valid()) {
+      f.emit(Part::WeightGrad, KernelKind::Gemm,
+             {{vocab, c, rows, 1, 0}, {}, {logits, h, {}, {}}, {t.gw}, adds});
+    }
+    if (t.gb.valid()) {
+      f.emit(Part::WeightGrad, KernelKind::ColumnSum, {{rows, vocab}, {}, {logits}, {t.gb}, adds});
+    }
+  }
+}
+
+}  // namespace
+
 LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model& model,
                     const std::vector<LayerUnit>& units) {
   FunctionBuilder f("head", shape.dtype, shape.gradient_dtype);
@@ -289,39 +346,54 @@ LayerKind head_kind(const ModelSpec& spec, const LayerShape& shape, const Model&
     norm.emplace(f, spec, shape.dtype, own, spec.hidden, p, "norm", h, normed);
     h = normed;
   }
-  const TensorId raw = f.tensor(n * vocab);
-  linear.forward(scaled(h), raw);
-  f.keep(n * vocab * shape.logit_bytes, raw);
-  const TensorId logits = capped ? f.tensor(n * vocab) : raw;  // its gradient overwrites it
-  if (capped) cap(raw, logits);
-  if (tp.active()) {
-    // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
-    // logit of the target if that is there.
-    const TensorId columns =
-        spec.vocab % parts == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
-    const TensorId stats = f.tensor(3 * n, sum_type(shape.dtype), "stats");
-    const TensorId all = f.tensor(3 * n * parts, sum_type(shape.dtype), "stats_all");
-    f.emit(Part::Forward, KernelKind::CrossEntropyStats,
-           {{n, vocab}, {}, {logits, targets, columns}, {stats}});
-    f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats, all);
-    f.emit(over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
-           {{n, vocab, parts},
-            {loss_scale},
-            with_loss_scale(f, shape, {logits, targets, all, columns}),
-            {logits, loss}});
+  const auto begin_gradients = [&] {
+    const TensorId dx = f.formal("dx", own * c);
+    const TensorId dh = norm || spec.head_transform ? f.tensor(own * c, "dh") : dx;
+    return std::pair(dx, dh);
+  };
+  TensorId dx, dh, d_scaled;
+  if (shape.loss_chunks > 1) {
+    const TensorId read = scaled(h);
+    std::tie(dx, dh) = begin_gradients();
+    d_scaled = scales ? f.tensor(own * c, "dh_scaled") : dh;
+    emit_chunked_loss(
+        f, spec, shape, loss_scale,
+        {read, p.w(output), p.w("bias"), targets, loss, d_scaled, p.g(output), p.g("bias")});
   } else {
-    f.emit(
-        Part::Forward, KernelKind::CrossEntropy,
-        {{n, vocab}, {loss_scale}, with_loss_scale(f, shape, {logits, targets}), {logits, loss}});
+    const TensorId raw = f.tensor(n * vocab);
+    linear.forward(scaled(h), raw);
+    f.keep(n * vocab * shape.logit_bytes, raw);
+    const TensorId logits = capped ? f.tensor(n * vocab) : raw;  // its gradient overwrites it
+    if (capped) cap(raw, logits);
+    if (tp.active()) {
+      // A rank knows, of its part of every row, the largest logit, the sum of exponentials, and the
+      // logit of the target if that is there.
+      const TensorId columns =
+          spec.vocab % parts == 0 ? TensorId{} : f.formal("columns", 1, DType::I32);
+      const TensorId stats = f.tensor(3 * n, sum_type(shape.dtype), "stats");
+      const TensorId all = f.tensor(3 * n * parts, sum_type(shape.dtype), "stats_all");
+      f.emit(Part::Forward, KernelKind::CrossEntropyStats,
+             {{n, vocab}, {}, {logits, targets, columns}, {stats}});
+      f.communicate(Part::Forward, OpKind::AllGather, over_stages ? "vocabulary" : "tp", stats,
+                    all);
+      f.emit(over_stages ? Part::InputGrad : Part::Forward, KernelKind::CrossEntropyParallel,
+             {{n, vocab, parts},
+              {loss_scale},
+              with_loss_scale(f, shape, {logits, targets, all, columns}),
+              {logits, loss}});
+    } else {
+      f.emit(
+          Part::Forward, KernelKind::CrossEntropy,
+          {{n, vocab}, {loss_scale}, with_loss_scale(f, shape, {logits, targets}), {logits, loss}});
+    }
+    std::tie(dx, dh) = begin_gradients();
+    if (capped) {
+      f.emit(Part::InputGrad, KernelKind::SoftcapBackward,
+             {{n * vocab}, {spec.logit_softcap}, {logits, raw}, {logits}});
+    }
+    d_scaled = scales ? f.tensor(own * c, "dh_scaled") : dh;
+    linear.backward(logits, d_scaled);
   }
-  const TensorId dx = f.formal("dx", own * c);
-  TensorId dh = norm || spec.head_transform ? f.tensor(own * c, "dh") : dx;
-  if (capped) {
-    f.emit(Part::InputGrad, KernelKind::SoftcapBackward,
-           {{n * vocab}, {spec.logit_softcap}, {logits, raw}, {logits}});
-  }
-  const TensorId d_scaled = scales ? f.tensor(own * c, "dh_scaled") : dh;
-  linear.backward(logits, d_scaled);
   if (scales) scale(Part::InputGrad, d_scaled, dh);
   if (norm) {
     const TensorId d_normed = dh;

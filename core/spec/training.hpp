@@ -47,6 +47,9 @@ struct TrainingSpec {
   int local_batch_size = 1;  // sequences (images) per data-parallel rank and forward-backward pass
   int global_batch_size = -1;  // sequences per optimizer step; -1: local_batch_size × dp
   int steps = 10;
+  /// Parts of the rows of a microbatch for which logits exist at a time. With several, the output
+  /// layer computes the loss in its backward pass, one part after the other.
+  int loss_chunks = 1;
   double max_norm = 1.0;     // gradients are clipped to this global norm; 0: off
   DType dtype = DType::F32;  // of optimizer states, and of what the next three leave open
   PartDType mixed_precision_param = PartDType::Default;   // of gathered parameters and activations

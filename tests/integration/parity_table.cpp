@@ -322,7 +322,9 @@ Scenario parity_scenario(Architecture architecture, const ParityRow& row, DType 
     const bool narrow_experts = key.starts_with("training.fp8") && with_experts;
     // It has none of these, and its experts have biases, which have no products in 8 bits.
     const bool of_grid = grid && (key == "ep" || key == "expert_parallel_folding");
-    if (architecture == Architecture::Gpt2 && (is_of_llama(key) || narrow_experts || of_grid)) {
+    const bool of_latents = value.starts_with("mla_up_proj");
+    if (architecture == Architecture::Gpt2 &&
+        (is_of_llama(key) || narrow_experts || of_grid || of_latents)) {
       // Whole experts need ranks of tensor parallelism with rows of their own.
       if (key == kDivided) overrides.push_back("parallelism.enable_sequence_parallel=true");
       continue;

@@ -8,8 +8,8 @@
 
 namespace lockstep::verification {
 
-/// Checks that sums have all their terms. A gradient has one for every use of its unit in the
-/// update's forward passes, and the loss has one for every microbatch.
+/// Checks that sums have all their terms. A gradient has one for every layer and microbatch of the
+/// update that uses its unit, and the loss has one for every microbatch.
 void Values::finish() {
   std::sort(uses_.begin(), uses_.end());
   uses_.erase(std::unique(uses_.begin(), uses_.end()), uses_.end());

@@ -5,6 +5,12 @@
 namespace lockstep::verification {
 namespace {
 
+/// Whether what a pass of that phase reads of weights is a use, for which their gradient has a
+/// term. An output layer that computes its loss in chunks reads them in its backward pass alone.
+constexpr bool counts_as_use(Phase phase) {
+  return phase == Phase::F || phase == Phase::B || phase == Phase::I;
+}
+
 std::string at(int layer, Microbatch mb) {
   return "layer " + number(layer) + ", microbatch " + number(mb);
 }
@@ -109,7 +115,7 @@ bool Values::check_weights(RoleRun& run, OpId id, const FormalRole& formal, cons
                        number(version));
     }
   }
-  if (op.phase == Phase::F && bound.used_by != op.microbatch) {
+  if (counts_as_use(op.phase) && bound.used_by != op.microbatch) {
     bound.used_by = op.microbatch;
     uses_.push_back({unit, op.layer, op.microbatch});
   }
@@ -124,7 +130,9 @@ void Values::note_weights(const Op& op, const FormalRole& formal, UnitNumber uni
     int& bound = bound_unit(op.layer, formal.suffix).unit;
     if (bound < 0) bound = unit;
   }
-  if (op.phase == Phase::F && op.microbatch >= 0) uses_.push_back({unit, op.layer, op.microbatch});
+  if (counts_as_use(op.phase) && op.microbatch >= 0) {
+    uses_.push_back({unit, op.layer, op.microbatch});
+  }
 }
 
 bool Values::check_read(RoleRun& run, OpId id, const FunctionRole& function, std::size_t f,

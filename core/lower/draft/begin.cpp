@@ -86,6 +86,7 @@ Draft::Draft(const Scenario& s, Arithmetic arithmetic) : scenario(s) {
   shape.attention_dropout = s.training.attention_dropout;
   shape.resets_positions = s.training.reset_position_ids;
   shape.scales_loss = s.training.scales_loss();
+  shape.loss_chunks = s.training.loss_chunks;
   shape.shard_count = strategy.state_shards();
   shape.state_block = s.optimizer.state_block();
   if (strategy.sends_codes()) shape.shard_multiple = strategy.zero_quantized_block_size;

@@ -142,6 +142,9 @@ void describe(V& v, S& t) {
   v.key("global_batch_size", t.global_batch_size, "-1 or >= 1");
   v.key("steps", t.steps, ">= 1");
   v.key("max_norm", t.max_norm, ">= 0");
+  v.only(kText);
+  v.key("loss_chunks", t.loss_chunks, ">= 1");
+  v.only(kAll);
   v.key("dtype", t.dtype);
   v.key("mixed_precision_param", t.mixed_precision_param);
   v.key("mixed_precision_reduce", t.mixed_precision_reduce);

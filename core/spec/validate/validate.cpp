@@ -209,6 +209,29 @@ void validate_activation_checkpoint(const Scenario& s, Faults& faults) {
                              list + (close.empty() ? "" : "; did you mean '" + close + "'?"));
 }
 
+void validate_loss_chunks(const Scenario& s, Faults& faults) {
+  const std::int64_t chunks = s.training.loss_chunks;
+  if (chunks == 1 || s.model.architecture == Architecture::Synthetic) return;
+  if (s.strategy.tensor_parallel_degree > 1 || s.strategy.vocabulary_parallel_pipeline) {
+    faults.refuse("training.loss_chunks",
+                  "loss_chunks is built for an output layer that no ranks divide: give "
+                  "tensor_parallel_degree = 1 without vocabulary_parallel_pipeline, or 1");
+    return;
+  }
+  if (!s.model.norms_head()) {
+    faults.refuse("training.loss_chunks",
+                  "loss_chunks is built for models with a norm before the output layer");
+    return;
+  }
+  const std::int64_t rows = std::int64_t{s.microbatch_size()} * s.training.seq_len /
+                            std::max(1, s.strategy.context_parallel_degree);
+  if (rows % chunks != 0) {
+    faults.add("training.loss_chunks", "loss_chunks=" + std::to_string(chunks) +
+                                           " does not divide the " + std::to_string(rows) +
+                                           " rows of a microbatch that a rank has");
+  }
+}
+
 void validate_sharding(const StrategySpec& p, Faults& faults) {
   if (p.accumulate_sharded_gradients == AccumulateShards::Always &&
       (p.zero_stage < 2 || p.state_shards() == 1)) {
@@ -380,6 +403,7 @@ std::vector<Fault> validate(const Scenario& scenario) {
     validate_offload(scenario, faults);
     validate_types(scenario, faults);
     validate_activation_checkpoint(scenario, faults);
+    validate_loss_chunks(scenario, faults);
     validate_schedule(scenario, faults);
     validate_vocabulary(scenario, faults);
     if (scenario.num_microbatches() >= 1) validate_versions(scenario, faults);

@@ -1,5 +1,6 @@
 #include "core/model/model.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "tests/catch.hpp"
@@ -185,4 +186,37 @@ TEST_CASE("a synthetic model has one kind of stage per set of times", "[core][mo
   costs.forward = {10, 10, 11, 10};
   CHECK(build_synthetic(costs, 4).kinds.size() == 4);
   CHECK(build_synthetic(costs, 4).layers[2].balance == 31);
+}
+
+TEST_CASE("a loss in chunks has room for the logits of one and costs as much", "[core][model]") {
+  const ModelSpec spec = llama2_7b();
+  const auto head = [&](int chunks) {
+    LayerShape s = shape(2, 64);
+    s.loss_chunks = chunks;
+    s.logit_bytes = 4;
+    return build_transformer(spec, s);
+  };
+  const auto formal_of = [](const Function& function, const std::string& name) {
+    const auto found = std::find_if(function.formals.begin(), function.formals.end(),
+                                    [&](const Formal& f) { return f.name == name; });
+    return found == function.formals.end() ? 0 : found->bytes.v;
+  };
+  const Model whole = head(1), parts = head(8);
+  const std::int64_t rows = 2 * 64, hidden = spec.hidden, vocab = spec.vocab;
+  const auto functions = [](const Model& m) -> const FunctionBuilder& {
+    return m.kinds.back().functions;
+  };
+  // At once: the norm's result, a sum of squares for each row, logits in float32, and 4 bytes
+  // beside each. In chunks only the first two are kept; the gradient of the norm's result and an
+  // eighth of the others are where B works.
+  const std::int64_t kept = rows * (hidden + 1) * 4;
+  CHECK(formal_of(only(functions(whole).forward()), "saved") == kept + rows * vocab * 8);
+  CHECK(formal_of(only(functions(parts).forward()), "saved") == kept);
+  CHECK(formal_of(only(functions(parts).backward({})), "ws") ==
+        rows * hidden * 4 + rows / 8 * vocab * 8);
+  CHECK(parts.forward_flops().v == whole.forward_flops().v);
+  const auto all = [&](const Model& m) {
+    return work(functions(m).forward()).flops.v + work(functions(m).backward({})).flops.v;
+  };
+  CHECK(all(parts) == Approx(all(whole)));
 }
