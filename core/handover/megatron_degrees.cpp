@@ -182,6 +182,7 @@ void MegatronReader::refuse(const std::string& why) {
 
 void MegatronReader::check_equal_stages(std::int64_t pp, std::int64_t chunks) {
   const std::int64_t layers = integer("num-layers", 0);
+  if (pp < 1 || chunks < 1 || pp > layers) return;  // which the scenario refuses
   const std::string name = "num-layers-per-virtual-pipeline-stage";
   const std::int64_t of_chunk = integer(name, 0);
   if (layers % pp != 0) {

@@ -555,7 +555,9 @@ void describe_sections(V& v, S& s) {
   if (s.costs) v.section("costs", *s.costs, true);
   v.section("what_if", s.what_if, true);
   v.section("cluster", s.cluster, true);
-  v.section("framework", s.cluster.framework, given(s.cluster.framework));
+  // Without it, a GPU is simulated with what people usually run on it.
+  const bool usual = !s.cluster.device.is_host() && !s.costs;
+  v.section("framework", s.cluster.framework, usual || given(s.cluster.framework));
   v.section("data_loader", s.cluster.loader, given(s.cluster.loader));
 }
 

@@ -23,13 +23,16 @@ Scenario sound(const std::string& sections) {
 TEST_CASE("every framework preset is read, printed and read again", "[core][scenario]") {
   CHECK(embedded_frameworks().size() >= 12);
   for (const EmbeddedProfile& preset : embedded_frameworks()) {
-    INFO(preset.name);
-    const Scenario s = sound("[framework]\npreset = \"" + std::string(preset.name) + "\"\n");
-    CHECK(s.cluster.framework.preset == preset.name);
-    const LoadedScenario again = parse_scenario(print_scenario(s), "one.toml", {});
-    REQUIRE(again.ok());
-    CHECK(again.points.front().scenario.cluster.framework == s.cluster.framework);
-    CHECK(again.points.front().scenario.strategy == s.strategy);
+    for (const char* cluster : {"cpu", "h100"}) {
+      INFO(preset.name << " on " << cluster);
+      const Scenario s = sound("[framework]\npreset = \"" + std::string(preset.name) +
+                               "\"\n[cluster]\npreset = \"" + cluster + "\"\n");
+      CHECK(s.cluster.framework.preset == preset.name);
+      const LoadedScenario again = parse_scenario(print_scenario(s), "one.toml", {});
+      REQUIRE(again.ok());
+      CHECK(again.points.front().scenario.cluster.framework == s.cluster.framework);
+      CHECK(again.points.front().scenario.strategy == s.strategy);
+    }
   }
 }
 

@@ -158,8 +158,9 @@ TEST_CASE("context parallelism, recomputation and float32 are read", "[validatio
   const Scenario cp = mapped({{"notes", "cp=2; GA=32"}, {"dp", "4"}, {"recompute", "selective"}});
   CHECK(cp.strategy.context_parallel_degree == 2);
   CHECK(cp.strategy.context_parallel_method == ContextParallelMethod::AllGather);
-  CHECK(cp.activation_checkpoint.of_block(0)->attention);
-  CHECK(mapped({{"recompute", "full"}}).activation_checkpoint.of_block(0)->everything);
+  CHECK(cp.activation_checkpoint.of_block(0)->parts == ForwardParts{ForwardPart::CoreAttention});
+  CHECK(mapped({{"recompute", "full"}}).activation_checkpoint.of_block(0)->parts ==
+        ForwardParts::all());
   CHECK(mapped({{"precision", "fp32 (mixed_precision: no)"}}).training.param_dtype() == DType::F32);
 }
 
