@@ -234,6 +234,14 @@ class Parser {
     add_settings(sub, set);
   }
 
+  static void add_allow(CLI::App* sub, std::vector<std::string>& allow) {
+    sub->add_option("--allow", allow,
+                    "leave this of a program unproven; replicas: that those which train apart come "
+                    "to have the same weights")
+        ->check(CLI::IsMember({std::string(kAllowReplicas)}))
+        ->expected(1);
+  }
+
   void add_run() {
     CLI::App* sub =
         app_.add_subcommand("run", "simulate a scenario or a program's text, or train with it");
@@ -267,11 +275,7 @@ class Parser {
         ->type_name("SECTION.KEY")
         ->take_all()
         ->expected(1);
-    sub->add_option("--allow", run_.allow,
-                    "leave this of a program unproven; replicas: that those which train apart come "
-                    "to have the same weights")
-        ->check(CLI::IsMember({std::string(kAllowReplicas)}))
-        ->expected(1);
+    add_allow(sub, run_.allow);
     sub->add_option("--nproc", run_.processes, "start so many processes on this machine")
         ->check(CLI::Range(1, 4096));
     sub->add_option("--restarts", run_.restarts,
@@ -358,11 +362,7 @@ class Parser {
     sub->add_option("program", verify_.program, "a program's text, as show program prints it")
         ->required()
         ->type_name("FILE");
-    sub->add_option("--allow", verify_.allow,
-                    "leave this of a program unproven; replicas: that those which train apart come "
-                    "to have the same weights")
-        ->check(CLI::IsMember({std::string(kAllowReplicas)}))
-        ->expected(1);
+    add_allow(sub, verify_.allow);
     sub->add_flag("--json", verify_.json, "print JSON: the faults, and what there is of it");
     sub->final_callback(
         [this] { command_ = [this] { return verify_command(verify_, console_); }; });

@@ -17,8 +17,7 @@ std::string figures_text(const FoundLayout& found, const std::string& unit) {
   std::string likely;
   if (const auto certainty = certainty_of(found.scenario.cluster)) {
     const LikelyFactors& factors = certainty->step_time;
-    likely = fmt::format(" ({} in 8 of 10 runs)",
-                         range_text(factors.least * f.step_time, factors.most * f.step_time));
+    likely = " (" + likely_text(f.step_time, factors.least, factors.most) + ")";
   }
   return fmt::format("{} {}/s, MFU {}, {} a step{}, {} of memory", count_text(f.throughput), unit,
                      percent_text(f.mfu), time_text(f.step_time), likely,

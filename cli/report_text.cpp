@@ -200,8 +200,7 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
         rate_of(r).per_s > 0 ? count_text(rate_of(r).per_s) + " " + rate_of(r).unit : "";
     if (r.certainty) {
       const LikelyFactors& likely = r.certainty->step_time;
-      remark += fmt::format("{}{} in 8 of 10 runs", remark.empty() ? "" : "; ",
-                            range_text(likely.least * r.step_time, likely.most * r.step_time));
+      remark += (remark.empty() ? "" : "; ") + likely_text(r.step_time, likely.least, likely.most);
     }
     summary.add("step time", time_text(r.step_time), remark);
   }
@@ -250,11 +249,8 @@ std::string figures_text(Summary summary, const Report& r, const Scenario* scena
       rank != nullptr && (scenario != nullptr || rank->peak_memory.v > 0)) {
     std::string likely;
     if (r.certainty) {
-      const auto scaled = [&](double factor) {
-        return Bytes{static_cast<std::int64_t>(factor * static_cast<double>(rank->peak_memory.v))};
-      };
       const LikelyFactors& factors = r.certainty->memory;
-      likely = range_text(scaled(factors.least), scaled(factors.most)) + " in 8 of 10 runs; ";
+      likely = likely_text(rank->peak_memory, factors.least, factors.most) + "; ";
     }
     summary.add("peak memory", bytes_text(rank->peak_memory), likely + memory_by_kind(*rank));
     if (rank->host_memory.v > 0) {

@@ -19,6 +19,11 @@ def lockstep(program, *arguments):
     return run.stdout
 
 
+def family(name):
+    """Of a row's id: what is before its number."""
+    return name.rsplit("-", 1)[0]
+
+
 def figures(errors):
     """Cells of a table under HEADING: figures of relative errors as `lockstep validate` counts them."""
     errors = list(errors)

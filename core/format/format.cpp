@@ -35,17 +35,23 @@ std::string bytes_text(Bytes bytes) {
 namespace {
 
 /// Says a unit that both texts end with once.
-std::string range_of(const std::string& from, const std::string& to) {
+std::string likely_between(const std::string& from, const std::string& to) {
   const std::string unit = to.substr(to.find(' '));
-  return (from.ends_with(unit) ? from.substr(0, from.size() - unit.size()) : from) + " to " + to;
+  return (from.ends_with(unit) ? from.substr(0, from.size() - unit.size()) : from) + " to " + to +
+         " in 8 of 10 runs";
 }
 
 }  // namespace
 
-std::string range_text(Seconds from, Seconds to) {
-  return range_of(time_text(from), time_text(to));
+std::string likely_text(Seconds simulated, double least, double most) {
+  return likely_between(time_text(least * simulated), time_text(most * simulated));
 }
-std::string range_text(Bytes from, Bytes to) { return range_of(bytes_text(from), bytes_text(to)); }
+std::string likely_text(Bytes simulated, double least, double most) {
+  const auto scaled_by = [&](double factor) {
+    return bytes_text(Bytes{static_cast<std::int64_t>(factor * static_cast<double>(simulated.v))});
+  };
+  return likely_between(scaled_by(least), scaled_by(most));
+}
 
 std::string count_text(double count) {
   std::string digits = fmt::format("{:.0f}", std::fabs(count));

@@ -10,10 +10,12 @@
 
 namespace lockstep {
 
-std::string time_text(Seconds time);               // "12.34 ms", four digits
-std::string range_text(Seconds from, Seconds to);  // "10.41 to 14.42 ms"
-std::string range_text(Bytes from, Bytes to);
-std::string bytes_text(Bytes bytes);          // "14.2 MB"; 1 GB is 10⁹ bytes
+std::string time_text(Seconds time);  // "12.34 ms", four digits
+std::string bytes_text(Bytes bytes);  // "14.2 MB"; 1 GB is 10⁹ bytes
+/// Between which values 8 of 10 runs lie, as factors of what is simulated (LikelyFactors):
+/// "10.41 to 14.42 ms in 8 of 10 runs".
+std::string likely_text(Seconds simulated, double least, double most);
+std::string likely_text(Bytes simulated, double least, double most);
 std::string count_text(double count);         // "124,439,808", rounded
 std::string flops_text(Flops flops);          // "1.23 TFLOP"
 std::string percent_text(double fraction);    // "11.1 %"

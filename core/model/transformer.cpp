@@ -206,10 +206,15 @@ Model build_transformer(const ModelSpec& spec, const LayerShape& given) {
   std::vector<LayerUnit> units = head.units();
   units.insert(units.end(), tied.begin(), tied.end());
   model.kinds.push_back(head_kind(spec, shape, model, units));
-  LayerShape at_once = shape;
-  at_once.loss_chunks = 1;
-  const LayerKind like = head_kind(spec, at_once, model, units);
-  add_layer("head", static_cast<int>(model.kinds.size()) - 1, units, &like);
+  const int kind = static_cast<int>(model.kinds.size()) - 1;
+  if (shape.loss_chunks == 1) {
+    add_layer("head", kind, units);
+  } else {
+    LayerShape at_once = shape;
+    at_once.loss_chunks = 1;
+    const LayerKind like = head_kind(spec, at_once, model, units);
+    add_layer("head", kind, units, &like);
+  }
   return model;
 }
 

@@ -148,8 +148,7 @@ std::vector<Card> cards_of(const Report& r, const Scenario* scenario) {
       std::to_string(r.world_size) + (r.world_size == 1 ? " rank, " : " ranks, ") + r.backend;
   if (r.certainty) {
     const LikelyFactors& likely = r.certainty->step_time;
-    of_step += "; " + range_text(likely.least * r.step_time, likely.most * r.step_time) +
-               " in 8 of 10 runs";
+    of_step += "; " + likely_text(r.step_time, likely.least, likely.most);
   }
   return {
       {"Step time", time_text(r.step_time), of_step},
